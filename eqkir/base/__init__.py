@@ -1,0 +1,1 @@
+"""Foundations that every stage may use: integer expressions, dtypes, diagnostics."""
