@@ -1,0 +1,131 @@
+"""Index-notation programs without any schedule: what `construct` makes of KIR and what the e-graph's abstract sort `V` holds.
+
+A value is a pure expression over axes, a node of one hash-consed arena (children before parents):
+
+=========  ==========================  =============================  =====================================================
+op         attrs                       args                           meaning
+=========  ==========================  =============================  =====================================================
+Const      (text,)                                                    `dtypes.literal` text of the node's dtype
+Scalar     (name,)                                                    a run-time scalar of the ABI
+Index      (ix,)                       deps…                          an index expression (dtype index) or predicate (bool)
+Load       (view, version, ixs)        valid, fill, deps…             element ``view[ixs]`` of that memory version where valid, else fill
+Un         (fn,)                       a                              `kir` unary functions, and ``neg not …``
+Bin        (fn,)                       a, b                           kir binary functions and comparisons ``eq ne lt le gt ge``
+Tri        (fn,)                       a, b, c                        ``select`` (cond, x, y), ``fma``
+Cast       (dtype,)                    a
+Bitcast    (dtype,)                    a
+Red        (fn, axis)                  a                              built-in reduction over one axis; `a` has that axis free
+RedN       (axis, n)                   idents…, elems…, comb…         generic reduction; `comb` is closed over Arg nodes
+Arg        (side, i)                                                  formal of a combine region: side ``l`` or ``r``, component i
+Pick       (i,)                        t                              component of a RedN (whose dtype is ``tuple``)
+Con        (axis,)                     a, b                           contraction over one axis: sum of products, both in the node's dtype
+ConAcc     (axis,)                     a, b, init                     the same, its accumulator starting at `init`
+=========  ==========================  =============================  =====================================================
+
+Axes free in a value are those of its index expressions minus the bound ones below it; nothing substitutes under a binder. A reduced
+axis is free in the operand. Reductions over several axes are nested, one axis each. `sum` operands are already cast to the accumulator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqkir.base.expr import Expr, coords
+from eqkir.program.abi import Abi, Axis
+
+
+@dataclass(frozen=True, slots=True)
+class VNode:
+    op: str
+    attrs: tuple[Any, ...]
+    args: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A store: ``view[ixs] = value`` where valid; it ends version `version - 1` of the view's alias class and makes `version`."""
+
+    view: str
+    version: int
+    ixs: tuple[Expr, ...]
+    value: int
+    valid: int
+    deps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An execution group: instance axes (row-major) and phases in order; the puts of one phase are unordered among each other.
+
+    Between phases every thread of an instance sees what the phase before wrote (a barrier of the program instance).
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    phases: tuple[tuple[Put, ...], ...]
+
+
+@dataclass
+class Abstract:
+    abi: Abi
+    axes: tuple[Axis, ...]
+    nodes: list[VNode] = field(default_factory=list)
+    groups: tuple[Group, ...] = ()
+    origins: dict[int, str] = field(default_factory=dict)  # node id -> "kernel/op id file:line"; comments only
+    _ids: dict[VNode, int] = field(default_factory=dict, repr=False)
+    _free: dict[int, frozenset[str]] = field(default_factory=dict, repr=False)
+
+    def make(self, op: str, attrs: tuple[Any, ...] = (), args: tuple[int, ...] = (), dtype: str = "") -> int:
+        """The id of this node, new or existing."""
+        n = VNode(op, attrs, args, dtype)
+        if n not in self._ids:
+            self._ids[n] = len(self.nodes)
+            self.nodes.append(n)
+        return self._ids[n]
+
+    def const(self, text: str, dtype: str) -> int:
+        return self.make("Const", (text,), (), dtype)
+
+    def axis(self, name: str) -> Axis:
+        """Raises KeyError."""
+        for a in self.axes:
+            if a.name == name:
+                return a
+        raise KeyError(name)
+
+    def free(self, i: int) -> frozenset[str]:
+        """Names of the axes free in node `i`."""
+        if i not in self._free:
+            todo = [i]
+            while todo:
+                j = todo[-1]
+                n = self.nodes[j]
+                missing = [a for a in n.args if a not in self._free]
+                if j in self._free or not missing:
+                    self._free.setdefault(j, self._free_of(n))
+                    todo.pop()
+                else:
+                    todo += missing
+        return self._free[i]
+
+    def _free_of(self, n: VNode) -> frozenset[str]:
+        out = frozenset().union(*(self._free[a] for a in n.args))
+        if n.op == "Load":
+            out = out.union(*(coords(e) for e in n.attrs[2]))
+        elif n.op == "Index":
+            out = out | coords(n.attrs[0])
+        elif n.op in BOUND:
+            out = out - {bound_axis(n)}
+        return out
+
+
+#: structured operations -> position of the bound axis in attrs
+BOUND = {"Red": 1, "RedN": 0, "Con": 0, "ConAcc": 0}
+
+
+def bound_axis(n: VNode) -> str:
+    """The axis that a structured operation binds."""
+    axis: str = n.attrs[BOUND[n.op]]
+    return axis

@@ -1,0 +1,191 @@
+"""Physical programs: P0, P* and legalized programs are the same kind of object (architecture.md sections 1 and 3).
+
+A program is a list of segments of one launch. A segment maps program ids to instances (an `Order`) and holds phases; a phase is a
+block of items in execution order, with explicit loops. All values are SSA ids, unique in a phase. A value is a fragment whose
+dimensions are the *lane labels* among its `dims`, in that order (labels with one lane, ``O1`` and ``L1``, name scalars).
+
+Structured stage (what encode and decode handle; P0 and P*). Inactive lanes (coordinate >= extent) are unspecified in every value;
+loads and stores touch active lanes only; structured operations combine the active members of the axis that they bind:
+
+============  ============================  ==============================================================================
+op            attrs                         args -> result
+============  ============================  ==============================================================================
+Const Scalar Index Un Bin Tri Cast Bitcast Pick Arg     as in `abstract`
+Load          (view, version, ixs, form)    valid, fill, deps…
+RedTree       (fn, label)                   a -> without that label: one fragment covers the axis (label ``W``)
+RedNTree      (label, Region)               idents…, elems… -> tuple
+ConWhole      (impl, label)                 a, b -> impl ``mma`` (matrix unit) or ``fma`` (multiply and reduce); result dtype accumulates
+ConAccWhole   (impl, label)                 a, b, init
+Store (item)  Put-like, see `Store`
+carries of a `Loop` (results are readable after the loop):
+RedLoop       (fn, mode)                    args a; mode ``tree``: each chunk is reduced and combined into an accumulator without the
+                                            axis; ``lanes``: fragment accumulator, reduced once after the loop
+RedNLoop      (mode, Region)                args elems…, inits idents…
+ConLoop       (impl,)                       args a, b
+ConAccLoop    (impl,)                       args a, b, inits init
+============  ============================  ==============================================================================
+
+Legal stage (what `legalize` makes and what an emitter spells, one construct each; nothing is implied, all lanes take part):
+
+============  ============================  ==============================================================================
+Active        (label,)                      -> bool fragment over that label: coordinate < extent
+LoadM         (view, version, ixs, form)    mask, other, deps…
+FragRed       (fn, label)                   a -> reduced over that label's lanes
+FragRedN      (label, Region)               elems… -> tuple
+Dot           (label,)                      a, b, acc -> acc + a·b on the matrix unit; operand dims end (…, label) and (label, …)
+Splat                                       a -> the value repeated over `dims`
+Trans                                       a -> dimensions permuted to `dims`
+carry Phi                                   inits (v0,), args (next,): `id` is the current value inside the loop and the last one after it
+============  ============================  ==============================================================================
+
+``Store`` items carry an explicit mask in the legal stage (`masked` True: the `valid` argument is the whole mask).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from eqkir.base.expr import Expr, Int, Param, Sym, ceildiv, product
+from eqkir.program.abi import Abi, Axis, axis_of, parameter, traversal
+
+# ------------------------------------------------------------------------------------------------ program space
+#: An order of instances: ("TAx", label) | ("TProd", a, b) row-major | ("TRev", a) last first | ("TInter", a) evens then odds |
+#: ("TSwz", a, b) row-major in bands of ``param("G:<segment>")`` rows of a (L2 grouping) | ("TUnit",) the one instance.
+#: Every constructor is a bijection from 0 <= lid < size onto the product of the block indices of its labels.
+Order = tuple[Any, ...]
+
+
+def order_labels(t: Order) -> tuple[str, ...]:
+    """Labels in an order term, left to right."""
+    return (t[1],) if t[0] == "TAx" else tuple(x for a in t[1:] if isinstance(a, tuple) for x in order_labels(a))
+
+
+def blocks(label: str, axes: dict[str, Axis]) -> Expr:
+    """Number of blocks of an instance label: ``extent`` or ``ceildiv(extent, B)``."""
+    e, p = axes[axis_of(label)].extent, parameter(label)
+    return ceildiv(e, Param(p)) if p else e
+
+
+def order_size(t: Order, axes: dict[str, Axis]) -> Expr:
+    """Number of instances: the launch expression L_g of a segment."""
+    return product([blocks(x, axes) for x in order_labels(t)])
+
+
+# ------------------------------------------------------------------------------------------------ items
+@dataclass(frozen=True, slots=True)
+class Let:
+    id: int
+    op: str
+    attrs: tuple[Any, ...]
+    args: tuple[int, ...]
+    dims: tuple[str, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    id: int
+    op: str
+    attrs: tuple[Any, ...]
+    args: tuple[int, ...]  # values of the loop body
+    inits: tuple[int, ...]  # values before the loop
+    dims: tuple[str, ...]  # of the result; a ``lanes`` accumulator has the loop's label besides
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Ordered traversal of an axis: ``L1`` one element, ``LC`` chunks of C; trip count ``ceildiv(extent, step)``.
+
+    `stage` numbers the loops of one block over one axis (they differ in what they may read). `stages` > 1 asks the provider for
+    software pipelining of that depth (legal stage).
+    """
+
+    axis: str
+    label: str
+    stage: int
+    carries: tuple[Carry, ...]
+    body: tuple[Item, ...]
+    stages: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    view: str
+    version: int
+    ixs: tuple[Expr, ...]
+    value: int
+    valid: int
+    deps: tuple[int, ...]
+    dims: tuple[str, ...]
+    masked: bool = False
+
+
+Item = Union[Let, Loop, Store]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A combine function on scalars: ``Arg ("l", i)`` and ``("r", i)`` lets with the left and right state, one yield a component."""
+
+    dtypes: tuple[str, ...]
+    body: tuple[Let, ...]
+    yields: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One execution group's part of program space. mode ``grid``: one program an instance; ``stride``: at most ``P:<group>`` programs,
+    each looping over the instances ``lid, lid + programs, …``."""
+
+    group: str
+    order: Order
+    mode: str
+    phases: tuple[tuple[Item, ...], ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """`bindings` gives every physical parameter its value (empty for P0); `options` are the provider's launch options of the row
+    (``num_warps``, ``num_stages`` …); `preconditions` are predicates over symbols and scalars that `launch` checks."""
+
+    abi: Abi
+    axes: tuple[Axis, ...]
+    segments: tuple[Segment, ...]
+    bindings: dict[str, int] = field(default_factory=dict)
+    options: dict[str, int] = field(default_factory=dict)
+    preconditions: tuple[Expr, ...] = ()
+    stage: str = "structured"  # structured | legal
+    origins: dict[str, str] = field(default_factory=dict)  # "segment/phase/id" -> text; comments only
+
+    @property
+    def axis(self) -> dict[str, Axis]:
+        return {a.name: a for a in self.axes}
+
+    def lanes(self, label: str) -> int:
+        """Lanes of a label under the bindings. Raises KeyError for an unbound parameter."""
+        p = parameter(label)
+        return self.bindings[p] if p else 1
+
+    def lane_dims(self, dims: tuple[str, ...]) -> tuple[str, ...]:
+        """The labels that are fragment dimensions (those with a parameter, whatever its value)."""
+        return tuple(d for d in dims if parameter(d))
+
+    def length(self, s: Segment) -> Expr:
+        """Instances of a segment, parameters bound: a launch expression."""
+        from eqkir.base.expr import substitute
+
+        return substitute(order_size(s.order, self.axis), {Param(p): Int(v) for p, v in self.bindings.items()})
+
+
+def step(loop: Loop) -> Expr:
+    """Elements that one iteration covers."""
+    p = parameter(loop.label)
+    return Param(p) if p else Int(1)
+
+
+__all__ = [
+    "Abi", "Axis", "Carry", "Expr", "Item", "Let", "Loop", "Order", "Program", "Region", "Segment", "Store", "Sym", "axis_of", "blocks",
+    "order_labels", "order_size", "parameter", "step", "traversal",
+]  # fmt: skip
