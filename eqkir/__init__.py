@@ -1,0 +1,1 @@
+"""eqkir: an equality-saturation optimizer for numeric kernels."""

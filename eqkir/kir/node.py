@@ -1,0 +1,102 @@
+"""What every operation of KIR is built from: frozen models, ids, extents, regions, and the registry of operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, Union
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field
+
+from eqkir.base.dtypes import DType
+from eqkir.base.expr import Expr, Int, Sym, rebuild
+
+RANK_LIMIT = 32
+Id = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.$]*$", max_length=200)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
+Extent = Union[int, str, list[Any]]
+Literal_ = Union[bool, int, float, str]  # floats that JSON lacks are the strings "inf" "-inf" "nan"
+Ids = Annotated[tuple[Id, ...], FailFast(), Field(max_length=RANK_LIMIT)]
+Coords = Ids
+Axes = Annotated[tuple[int, ...], FailFast(), Field(max_length=RANK_LIMIT)]
+Pairs = Annotated[tuple[tuple[int, int], ...], FailFast(), Field(max_length=RANK_LIMIT)]
+Shape = Annotated[tuple[Extent, ...], FailFast(), Field(max_length=RANK_LIMIT)]
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+
+class Loc(Frozen):
+    """Where the author wrote it."""
+
+    file: str
+    line: int
+
+
+class Op(Frozen):
+    """One operation. `results` are the ids it defines; operands are ids of earlier values."""
+
+    op: str
+    results: tuple[Id, ...] = ()
+    loc: Loc | None = None
+    #: names of fields that hold operand ids (an id or a tuple of ids), in order
+    operand_fields: ClassVar[tuple[str, ...]] = ()
+    #: pure and elementwise: allowed in a combine region
+    pointwise: ClassVar[bool] = False
+
+    def operands(self) -> list[str]:
+        """Ids read by this operation itself (not by its regions)."""
+        out: list[str] = []
+        for f in self.operand_fields:
+            v = getattr(self, f)
+            out += [] if v is None else [v] if isinstance(v, str) else list(v)
+        return out
+
+    def regions(self) -> list[Region]:
+        """Nested regions, in order."""
+        return []
+
+
+OPERATIONS: dict[str, type[Op]] = {}
+T = TypeVar("T", bound=type[Op])
+
+
+def operation(cls: T) -> T:
+    """Register an operation class under its ``op`` literal (after `kir.model` is loaded, call its `refresh`)."""
+    OPERATIONS[cls.model_fields["op"].default] = cls
+    return cls
+
+
+class Arg(Frozen):
+    """A region argument: a scalar (or domain point) of the given dtype."""
+
+    id: Id
+    dtype: DType
+
+
+if TYPE_CHECKING:
+    AnyOp = Op
+
+
+class Region(Frozen):
+    """Straight-line body with arguments and yielded ids."""
+
+    args: tuple[Arg, ...] = ()
+    body: tuple[AnyOp, ...] = ()
+    yields: tuple[Id, ...] = ()
+
+
+#: operators of extents: JSON name -> number of operands
+EXTENT_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
+
+
+def extent_expr(e: Any) -> Expr:
+    """An extent of the JSON as an expression. Raises ValueError when it is none."""
+    if isinstance(e, bool):
+        raise ValueError(f"not an extent: {e!r}")
+    if isinstance(e, int):
+        return Int(e)
+    if isinstance(e, str):
+        return Sym(e)
+    if isinstance(e, (list, tuple)) and len(e) == 3 and isinstance(e[0], str) and e[0] in EXTENT_OPS:
+        return rebuild(e[0], (extent_expr(e[1]), extent_expr(e[2])))
+    raise ValueError(f"not an extent: {str(e)[:80]}")

@@ -1,0 +1,45 @@
+"""Shape operations."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from eqkir.kir.node import Axes, Id, Op, Shape, operation
+
+
+@operation
+class Full(Op):
+    op: Literal["full"] = "full"
+    value: Id
+    shape: Shape
+    operand_fields: ClassVar[tuple[str, ...]] = ("value",)
+
+
+@operation
+class Broadcast(Op):
+    """To `shape`: size-1 axes repeat, aligned from the right."""
+
+    op: Literal["broadcast"] = "broadcast"
+    x: Id
+    shape: Shape
+    operand_fields: ClassVar[tuple[str, ...]] = ("x",)
+
+
+@operation
+class Reshape(Op):
+    """Row-major, same count. Inserting and dropping size-1 axes is a reshape."""
+
+    op: Literal["reshape"] = "reshape"
+    x: Id
+    shape: Shape
+    operand_fields: ClassVar[tuple[str, ...]] = ("x",)
+
+
+@operation
+class Transpose(Op):
+    """``result[i_0, …] = x`` with result axis j = x axis ``perm[j]``."""
+
+    op: Literal["transpose"] = "transpose"
+    x: Id
+    perm: Axes
+    operand_fields: ClassVar[tuple[str, ...]] = ("x",)
