@@ -1,0 +1,53 @@
+# Every target sets up .venv by itself (again only when pyproject.toml or constraints.txt changed).
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+VENV ?= .venv
+STAMP := $(VENV)/.eqkir-installed
+PY := $(VENV)/bin/python
+JOBS ?= 2
+OUT ?= out
+ISSUE ?= 2
+TARGET ?= triton:nvidia-h200
+
+.PHONY: help setup demo test test-all lint bench-gpu show clean
+
+help:
+	@echo "make demo | test | test-all | lint | bench-gpu | show ISSUE=n | clean"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@python="$$(tools/find_python.sh)"; \
+	if ! { [ -x $(PY) ] && $(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; }; then \
+	  echo "setting up $(VENV) with $$python" >&2; rm -rf $(VENV); "$$python" -m venv $(VENV); \
+	fi
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,ilp,triton]'
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	@$(PY) -m eqkir optimize corpus --out $(OUT)/demo --target $(TARGET) --check numeric -j $(JOBS)
+
+test: $(STAMP)
+	@$(PY) -m pytest -q -n $(JOBS)
+
+test-all: $(STAMP)
+	@$(PY) -m pytest -q -n $(JOBS) -m 'slow or not slow'
+
+lint: $(STAMP)
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+bench-gpu: $(STAMP)
+	@$(PY) bench/gpu.py emit --out $(OUT)/bench
+	@if $(PY) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then \
+	  $(PY) bench/gpu.py run --artifacts $(OUT)/bench --json $(OUT)/bench/gpu.json; \
+	else \
+	  echo "artifacts are in $(OUT)/bench; on a GPU machine with torch, triton and numpy: python bench/gpu.py run --artifacts $(OUT)/bench"; \
+	fi
+
+show: $(STAMP)
+	@$(PY) tools/show.py $(ISSUE)
+
+clean:
+	rm -rf $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache
