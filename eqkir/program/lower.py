@@ -1,0 +1,214 @@
+"""Conservative realisation: an `Abstract` becomes P0, every axis traversed one element at a time (seed section 4).
+
+The same realisation, with the stages (`FReady`) kept, is what `terms.encode` puts into the e-graph.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from eqkir.base.expr import coords
+from eqkir.program.abi import axis_of
+from eqkir.program.abstract import BOUND, Abstract, Put, bound_axis
+from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag
+from eqkir.program.model import Program
+from eqkir.program.schedule import erase, schedule
+
+
+@dataclass
+class Facts:
+    """What contexts and positions are computed from; static properties of the source program."""
+
+    program: Abstract
+    private: frozenset[str] = frozenset()  # bound by one structured operation only, and by no store: traversed as its binder likes
+    stages: int = 0  # no value needs more loops finished than there are structured operations
+    late: frozenset[tuple[str, int]] = frozenset()  # (view, version) of stores that end a version still read in their phase
+    _occ: dict[int, frozenset[str]] = field(default_factory=dict)
+    _depth: dict[int, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(p: Abstract) -> Facts:
+        f = Facts(p)
+        used = reachable(p, [put for g in p.groups for ph in g.phases for put in ph])
+        bound = [bound_axis(p.nodes[i]) for i in used if p.nodes[i].op in BOUND]
+        stored = {a for g in p.groups for ph in g.phases for put in ph for e in put.ixs for a in coords(e)}
+        n = Counter(bound)
+        f.private = frozenset(a.name for a in p.axes if a.kind == "loop" and a.name not in stored and n[a.name] <= 1)
+        f.stages = len(bound)
+        late = set()
+        for g in p.groups:
+            for ph in g.phases:
+                reads = {(p.abi.view(p.nodes[i].attrs[0]).alias, p.nodes[i].attrs[1]) for i in reachable(p, ph) if p.nodes[i].op == "Load"}
+                late |= {(s.view, s.version) for s in ph if any(a == p.abi.view(s.view).alias and v < s.version for a, v in reads)}
+        f.late = frozenset(late)
+        return f
+
+    def occ(self, i: int) -> frozenset[str]:
+        """Axes that a context of node `i` speaks of: free ones, and shared bound ones below it."""
+        if i not in self._occ:
+            n = self.program.nodes[i]
+            out = self.program.free(i).union(*(self.occ(a) for a in n.args))
+            self._occ[i] = out - {bound_axis(n)} if n.op in BOUND and bound_axis(n) in self.private else out
+        return self._occ[i]
+
+    def depth(self, i: int) -> int:
+        """Loops that must have finished before the value can be read, when every reduction is a loop."""
+        if i not in self._depth:
+            n = self.program.nodes[i]
+            self._depth[i] = max((self.depth(a) for a in n.args), default=0) + (n.op in BOUND)
+        return self._depth[i]
+
+    def put_roots(self, s: Put) -> tuple[int, ...]:
+        return (s.value, s.valid, *s.deps)
+
+    def put_axes(self, s: Put) -> frozenset[str]:
+        return frozenset().union(*(coords(e) for e in s.ixs))
+
+    def put_depth(self, s: Put) -> int:
+        return max(self.depth(i) for i in self.put_roots(s))
+
+    def nest(self, s: Put) -> tuple[str, ...]:
+        """Loop axes of a store, in the order in which its index map names them."""
+        names = [a for e in s.ixs for a in sorted(coords(e))]
+        kinds = {a.name: a.kind for a in self.program.axes}
+        return tuple(dict.fromkeys(a for a in names if kinds[a] == "loop"))
+
+
+def reachable(p: Abstract, puts: Iterable[Put]) -> list[int]:
+    """Nodes below these stores, ascending."""
+    seen: set[int] = set()
+    todo = [r for s in puts for r in (s.value, s.valid, *s.deps)]
+    while todo:
+        i = todo.pop()
+        if i not in seen:
+            seen.add(i)
+            todo += p.nodes[i].args
+    return sorted(seen)
+
+
+Context = frozenset[str]
+
+
+class Realizer:
+    """Realises abstract values at base labels. `requests` records (context, path, stage, node) -> id in `dag`."""
+
+    def __init__(self, program: Abstract) -> None:
+        self.program = program
+        self.facts = Facts.of(program)
+        self.base = {a.name: a.labels[0] for a in program.axes}
+        self.rank = {a.name: i for i, a in enumerate(program.axes)}
+        self.dag = Dag()
+        self.requests: dict[tuple[Context, Path, int, int], int] = {}
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 100_000))
+
+    def sort(self, labels: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted(labels))
+
+    def at(self, x: Context, path: Path, k: int, v: int) -> int:
+        """The realisation of `v` at a position, hoisted out of loops that it does not depend on."""
+        occ = self.facts.occ(v)
+        x = frozenset(t for t in x if axis_of(t) in occ)
+        key = (x, path, k, v)
+        if key not in self.requests:
+            if path and path != FN and path[-1][0] not in self.program.free(v):
+                r = self.at(x, path[:-1], path[-1][2], v)
+            else:
+                r = self.here(x, path, k, v)
+            self.requests[key] = r
+        return self.requests[key]
+
+    def ready(self, k: int, n: RNode) -> int:
+        return self.dag.make(RNode("FReady", None, None, (k,), (self.dag.make(n),)))
+
+    def here(self, x: Context, path: Path, k: int, v: int) -> int:
+        n, free = self.program.nodes[v], self.program.free(v)
+        own = self.sort(t for t in x if axis_of(t) in free)
+        kid = lambda i: self.at(x, path, k, i)  # noqa: E731
+        kids = lambda ids: tuple(self.at(x, path, k, i) for i in ids)  # noqa: E731
+        match n.op:
+            case "Const" | "Scalar":
+                return self.ready(k, RNode("F" + n.op, None, None, (n.attrs[0], n.dtype), ()))
+            case "Arg":
+                return self.ready(k, RNode("FArg", None, None, (*n.attrs, n.dtype), ()))
+            case "Index":
+                return self.ready(k, RNode("FIndex", own, path, (n.attrs[0], n.dtype), (kids(n.args),)))
+            case "Load":
+                return self.ready(k, RNode("FLoad", own, path, (*n.attrs, "ptr"), (kid(n.args[0]), kid(n.args[1]), kids(n.args[2:]))))
+            case "Pick":
+                return self.dag.make(RNode("FPick", None, None, n.attrs, (kid(n.args[0]),)))
+            case "Un" | "Bin" | "Tri" | "Cast" | "Bitcast":
+                return self.dag.make(RNode("F" + n.op, own, path, n.attrs, kids(n.args)))
+        return self.structured(x, path, k, v)
+
+    def structured(self, x: Context, path: Path, k: int, v: int) -> int:
+        n, free, q = self.program.nodes[v], self.program.free, self.facts.depth(v) - 1
+        axis = bound_axis(n)
+        label = self.base[axis]
+        inner = x | {label} if axis in self.facts.private else x
+        body = (*path, (axis, label, q))
+        read = lambda i: self.at(inner, body, q, i)  # noqa: E731
+        space = lambda ids: self.sort({t for t in inner if any(axis_of(t) in free(i) for i in ids)})  # noqa: E731
+        a = n.args
+        match n.op:
+            case "Red":
+                node = RNode("FRedLoop", space(a), body, (n.attrs[0], "tree"), (read(a[0]),))
+            case "RedN":
+                c = n.attrs[1]
+                ids, elems, comb = a[:c], a[c : 2 * c], a[2 * c :]
+                k0 = tuple(self.at(x, path, q, i) for i in ids)
+                fn = tuple(self.at(frozenset(), FN, 0, i) for i in comb)
+                node = RNode("FRedNLoop", space(elems), body, ("tree",), (k0, tuple(map(read, elems)), fn))
+            case "Con":
+                node = RNode("FConLoop", space(a), body, ("fma", n.dtype), (read(a[0]), read(a[1])))
+            case "ConAcc":
+                node = RNode("FConAccLoop", space(a[:2]), body, ("fma", n.dtype), (read(a[0]), read(a[1]), self.at(x, path, q, a[2])))
+            case _:
+                raise AssertionError(n.op)
+        return self.ready(k, node)
+
+    def plan(self, puts: Iterable[Put]) -> Context:
+        """The base context of a group: labels of every axis that its stores or values speak of."""
+        occ = {a for s in puts for a in self.put_occ(s)}
+        return frozenset(self.base[a] for a in occ)
+
+    def put_occ(self, s: Put) -> frozenset[str]:
+        return self.facts.put_axes(s).union(*(self.facts.occ(i) for i in self.facts.put_roots(s)))
+
+    def put(self, s: Put, x: Context) -> int:
+        """A store in its loop nest: after every loop of its values, or after all loops when it ends a version read beside it."""
+        x = frozenset(t for t in x if axis_of(t) in self.put_occ(s))
+        k = self.facts.stages if (s.view, s.version) in self.facts.late else self.facts.put_depth(s)
+        path: Path = tuple((a, self.base[a], k) for a in self.facts.nest(s))
+        own = self.sort(t for t in x if axis_of(t) in self.facts.put_axes(s))
+        deps = tuple(self.at(x, path, k, d) for d in s.deps)
+        return self.dag.make(
+            RNode("SStore", own, path, (s.view, s.version, s.ixs), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps))
+        )
+
+    def order(self, axes: tuple[str, ...]) -> tuple[object, ...]:
+        """Row-major order over base labels."""
+        out: tuple[object, ...] = ("TUnit",)
+        for a in reversed(axes):
+            leaf = ("TAx", self.base[a])
+            out = leaf if out == ("TUnit",) else ("TProd", leaf, out)
+        return out
+
+    def segments(self) -> list[SegmentDag]:
+        """Realise every group; ids refer to `dag` with stages kept."""
+        out = []
+        for g in self.program.groups:
+            x = self.plan(s for ph in g.phases for s in ph)
+            out.append(SegmentDag("grid", self.order(g.axes), tuple(tuple(self.put(s, x) for s in ph) for ph in g.phases)))
+        return out
+
+
+def conservative(program: Abstract) -> Program:
+    """P0: complete and executable; every loop and instance covers one element."""
+    r = Realizer(program)
+    segments = r.segments()
+    origin = {i: program.origins[v] for (_, _, _, v), i in r.requests.items() if v in program.origins}
+    dag, segs, origins = erase(r.dag, segments, origin)
+    return schedule(dag, segs, program.abi, program.axes, origins=origins)

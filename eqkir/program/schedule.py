@@ -1,0 +1,347 @@
+"""From a realised DAG to blocks with explicit loops. It refuses (ScheduleError), it never repairs.
+
+A block holds the nodes of its position and the loops below it, ordered by data dependences and by anti-dependences (a load of a
+version before the store that ends it). Nodes with one path share one loop, so fusion of loops is sharing of positions.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from eqkir.base.expr import le
+from eqkir.program.abi import Abi, Axis, axis_of, traversal
+from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag, flat
+from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Segment, Store
+from eqkir.program.table import ROWS
+
+BOOL_RESULTS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+BOOL_UNARY = frozenset({"isnan", "isinf", "isfinite"})
+
+
+class ScheduleError(Exception):
+    """The DAG has no legal order, or reads a value out of scope."""
+
+
+def erase(dag: Dag, segments: list[SegmentDag], origin: dict[int, str]) -> tuple[Dag, list[SegmentDag], dict[int, str]]:
+    """Drop stages (`FReady`); nodes that become equal become one."""
+    out, new, names = Dag(), {}, {}
+    for i, n in enumerate(dag.nodes):
+        if n.op == "FReady":
+            new[i] = new[n.kids[0]]
+        else:
+            kids = tuple(tuple(new[j] for j in k) if isinstance(k, tuple) else new[k] for k in n.kids)
+            new[i] = out.make(RNode(n.op, n.labels, n.path, n.attrs, kids))
+        if i in origin:
+            names.setdefault(new[i], origin[i])
+    segs = [SegmentDag(s.mode, s.order, tuple(tuple(new[i] for i in ph) for ph in s.phases)) for s in segments]
+    return out, segs, names
+
+
+def schedule(
+    dag: Dag,
+    segments: list[SegmentDag],
+    abi: Abi,
+    axes: tuple[Axis, ...],
+    *,
+    bindings: dict[str, int] | None = None,
+    options: dict[str, int] | None = None,
+    origins: dict[int, str] | None = None,
+) -> Program:
+    """A structured `Program`. Raises ScheduleError."""
+    out, names = [], {}
+    whole: set[str] = set()
+    for g, s in enumerate(segments):
+        phases = []
+        for p, roots in enumerate(s.phases):
+            b = _Phase(dag, roots, abi, axes)
+            phases.append(b.block(()))
+            whole |= b.whole
+            for i, sid in b.ids.items():
+                if origins and i in origins:
+                    names[f"{g}/{p}/{sid}"] = origins[i]
+        out.append(Segment(f"g{g}", s.order, s.mode, tuple(phases)))
+    rank = {a.name: a for a in axes}
+    bound = dict(bindings or {})
+    pre = [le(rank[a].extent, bound[f"F:{a}"]) for a in sorted(whole) if f"F:{a}" in bound]
+    return Program(abi, axes, tuple(out), bound, dict(options or {}), tuple(p for p in pre if p.value != 1), origins=names)
+
+
+class _Phase:
+    def __init__(self, dag: Dag, roots: Iterable[int], abi: Abi, axes: tuple[Axis, ...]) -> None:
+        self.dag, self.abi = dag, abi
+        self.rank = {a.name: i for i, a in enumerate(axes)}
+        self.kinds = {a.name: a.kind for a in axes}
+        self.roots = tuple(dict.fromkeys(roots))
+        self.ids: dict[int, int] = {}
+        self.whole: set[str] = set()
+        self.used = self._reach()
+        self.pos = {i: n for n, i in enumerate(self.used)}
+        self.home: dict[int, Path] = {}
+        for i in self.used:  # children first
+            self.home[i] = self._home(i)
+        self.dtype = {i: "" for i in self.used}
+        for i in self.used:
+            self.dtype[i] = self._dtype(i)
+        self.edges: dict[Path, dict[Any, set[Any]]] = defaultdict(lambda: defaultdict(set))
+        self.items: dict[Path, set[Any]] = defaultdict(set)
+        self._collect()
+
+    # ---------------------------------------------------------------- structure
+    def row(self, i: int) -> Any:
+        return ROWS[self.dag.nodes[i].op]
+
+    def is_loop(self, i: int) -> bool:
+        return bool(self.row(i).loop)
+
+    def split(self, i: int) -> tuple[list[int], list[int]]:
+        """(operands read in the loop's body or in place, operands read where the loop starts); combine regions are neither."""
+        body: list[int] = []
+        outer: list[int] = []
+        r = self.row(i)
+        for j, k in enumerate(self.dag.nodes[i].kids):
+            if j not in r.region:
+                (outer if j in r.outer else body).extend(k if isinstance(k, tuple) else (k,))
+        return body, outer
+
+    def _reach(self) -> list[int]:
+        seen: dict[int, None] = {}
+        done: set[int] = set()
+        for r in self.roots:
+            todo = [(r, False)]
+            while todo:
+                i, out = todo.pop()
+                if out:
+                    seen.setdefault(i)
+                elif i not in done:
+                    done.add(i)
+                    todo.append((i, True))
+                    body, outer = self.split(i)
+                    todo += [(k, False) for k in reversed(outer + body)]
+        return list(seen)
+
+    def _home(self, i: int) -> Path:
+        n = self.dag.nodes[i]
+        if self.is_loop(i):
+            assert n.path
+            return n.path[:-1]
+        if n.path is not None:
+            return n.path
+        return max((self.home[k] for k in flat(n.kids)), key=len, default=())
+
+    def item(self, i: int) -> Any:
+        """The item that makes value `i` in its home block: a path (a loop) or a node id."""
+        return self.dag.nodes[i].path if self.is_loop(i) else i
+
+    def _collect(self) -> None:
+        for i in self.used:
+            h = self.home[i]
+            self.items[h].add(self.item(i))
+            p = self.dag.nodes[i].path or ()
+            for d in range(1, len(p) + 1):
+                self.items[p[: d - 1]].add(p[:d])
+            body, outer = self.split(i)
+            scope = self.dag.nodes[i].path if self.is_loop(i) else h
+            assert scope is not None
+            for k in body:
+                self._read(i, k, scope, None if self.is_loop(i) else i)
+            for k in outer:
+                self._read(i, k, h, self.item(i))
+        self._memory()
+
+    def _read(self, i: int, k: int, scope: Path, user: Any) -> None:
+        h = self.home[k]
+        if scope[: len(h)] != h:
+            raise ScheduleError(f"{self.dag.nodes[i].op} at {scope} reads {self.dag.nodes[k].op} of {h}")
+        consumer = user if h == scope else scope[: len(h) + 1]
+        if consumer is None:
+            return
+        if consumer == self.item(k):
+            raise ScheduleError("a loop reads its own result")
+        self.edges[h][consumer].add(self.item(k))
+
+    def _memory(self) -> None:
+        loads = [i for i in self.used if self.dag.nodes[i].op == "FLoad"]
+        stores = [i for i in self.used if self.dag.nodes[i].op == "SStore"]
+        for s in stores:
+            sv, sver, six = self.dag.nodes[s].attrs[:3]
+            for ld in loads:
+                lv, lver, lix = self.dag.nodes[ld].attrs[:3]
+                if self.abi.view(lv).alias != self.abi.view(sv).alias:
+                    continue
+                if lver >= sver:
+                    raise ScheduleError("a phase reads what it writes")
+                a, b = self.home[s], self.home[ld]
+                d = 0
+                while d < min(len(a), len(b)) and a[d] == b[d]:
+                    d += 1
+                if d and (sv, six) != (lv, lix):
+                    raise ScheduleError("a loop overwrites what another of its iterations reads")
+                first = ld if len(b) == d else b[: d + 1]
+                then = s if len(a) == d else a[: d + 1]
+                self.edges[a[:d]][then].add(first)
+
+    # ---------------------------------------------------------------- layout
+    def block(self, path: Path) -> tuple[Item, ...]:
+        """Items of a block in a deterministic topological order."""
+        items, edges = self.items[path], self.edges[path]
+        first: dict[Any, int] = {}
+        for i in self.used:
+            for key in (i, *(h[:d] for h in {self.home[i], self.dag.nodes[i].path or ()} for d in range(1, len(h) + 1))):
+                first.setdefault(key, self.pos[i])
+        need = {it: {d for d in edges.get(it, ()) if d in items} for it in items}
+        users: dict[Any, list[Any]] = defaultdict(list)
+        for it, ds in need.items():
+            for d in ds:
+                users[d].append(it)
+        key = lambda it: (first[it], isinstance(it, tuple), str(it))  # noqa: E731
+        heap = [(key(it), it) for it in items if not need[it]]
+        heapq.heapify(heap)
+        out: list[Item] = []
+        done = 0
+        while heap:
+            _, it = heapq.heappop(heap)
+            done += 1
+            out += self.loop(it) if isinstance(it, tuple) else self.node(it)
+            for u in users[it]:
+                need[u].discard(it)
+                if not need[u]:
+                    heapq.heappush(heap, (key(u), u))
+        if done < len(items):
+            raise ScheduleError("cyclic dependences between loops of one block")
+        return tuple(out)
+
+    def fresh(self, i: int) -> int:
+        self.ids[i] = len(self.ids)
+        return self.ids[i]
+
+    def loop(self, path: Path) -> list[Item]:
+        axis, label, stage = path[-1]
+        body = self.block(path)
+        carries = tuple(self.carry(i) for i in self.used if self.is_loop(i) and self.dag.nodes[i].path == path)
+        return [Loop(axis, label, stage, carries, body)]
+
+    def carry(self, i: int) -> Carry:
+        n = self.dag.nodes[i]
+        body, outer = self.split(i)
+        assert n.path
+        dims = self.dims(i, n.path[-1][1])
+        op = n.op[1:]
+        attrs: tuple[Any, ...] = n.attrs[:1]
+        if op == "RedLoop":
+            attrs = n.attrs
+        elif op == "RedNLoop":
+            attrs = (n.attrs[0], self.region(i))
+        return Carry(self.fresh(i), op, attrs, tuple(self.ids[k] for k in body), tuple(self.ids[k] for k in outer), dims, self.dtype[i])
+
+    def node(self, i: int) -> list[Item]:
+        n = self.dag.nodes[i]
+        if self.is_loop(i):
+            return []
+        if n.op == "SStore":
+            value, valid, *deps = (self.ids[k] for k in flat(n.kids))
+            return [Store(n.attrs[0], n.attrs[1], n.attrs[2], value, valid, tuple(deps), self.sort(n.labels or ()))]
+        body, _ = self.split(i)
+        args = tuple(self.ids[k] for k in body)
+        op, attrs, dims = n.op[1:], n.attrs, self.dims(i, None)
+        if op in ("Const", "Scalar", "Index"):
+            attrs = n.attrs[:1]
+        elif op == "Arg":
+            attrs = n.attrs[:2]
+        elif op == "RedTree":
+            dims = self.dims(i, n.attrs[1])
+        elif op in ("ConWhole", "ConAccWhole"):
+            attrs, dims = n.attrs[:2], self.dims(i, n.attrs[1])
+        elif op == "RedNTree":
+            attrs, dims = (n.attrs[0], self.region(i)), self.dims(i, n.attrs[0])
+            ids, elems = n.kids[0], n.kids[1]
+            assert isinstance(ids, tuple) and isinstance(elems, tuple)
+            args = tuple(self.ids[k] for k in (*ids, *elems))
+        elif op == "Pick":
+            dims = self.dims_of_value(body[0])
+        return [Let(self.fresh(i), op, attrs, args, dims, self.dtype[i])]
+
+    def dims_of_value(self, i: int) -> tuple[str, ...]:
+        n = self.dag.nodes[i]
+        if n.op == "FPick":
+            return self.dims_of_value(flat(n.kids)[0])
+        bound = n.path[-1][1] if self.is_loop(i) and n.path else {"FRedNTree": n.attrs[0] if n.attrs else None}.get(n.op)
+        return self.dims(i, bound)
+
+    def sort(self, labels: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted(labels, key=lambda t: self.rank[axis_of(t)]))
+
+    def dims(self, i: int, bound: str | None) -> tuple[str, ...]:
+        labels = self.dag.nodes[i].labels or ()
+        self.whole |= {axis_of(t) for t in labels if traversal(t) == "W"}
+        return self.sort(t for t in labels if t != bound)
+
+    def region(self, i: int) -> Region:
+        """The combine region as straight-line scalar code."""
+        r = self.row(i)
+        roots = [k for j in r.region for k in (self.dag.nodes[i].kids[j] if isinstance(self.dag.nodes[i].kids[j], tuple) else ())]  # type: ignore[union-attr]
+        ids: dict[int, int] = {}
+        body: list[Let] = []
+        dt: dict[int, str] = {}
+
+        def go(j: int) -> int:
+            if j not in ids:
+                n = self.dag.nodes[j]
+                if n.path not in (None, FN):
+                    raise ScheduleError("a combine region reads a value of a block")
+                args = tuple(go(k) for k in flat(n.kids))
+                dt[j] = node_dtype(n, [dt[k] for k in flat(n.kids)], self.abi)
+                attrs = n.attrs[:2] if n.op == "FArg" else n.attrs[:1]
+                ids[j] = len(body)
+                body.append(Let(ids[j], n.op[1:], attrs, args, (), dt[j]))
+            return ids[j]
+
+        yields = tuple(go(j) for j in roots)  # type: ignore[arg-type]
+        return Region(tuple(dt[j] for j in roots), tuple(body), yields)  # type: ignore[index]
+
+    def _dtype(self, i: int) -> str:
+        n = self.dag.nodes[i]
+        if n.op == "FPick":
+            return self.pick_dtype(i)
+        body, outer = self.split(i)
+        return node_dtype(n, [self.dtype[k] for k in body + outer], self.abi)
+
+    def pick_dtype(self, i: int) -> str:
+        n = self.dag.nodes[i]
+        t = self.dag.nodes[flat(n.kids)[0]]
+        elems = t.kids[1]
+        assert isinstance(elems, tuple)
+        return self.dtype[elems[n.attrs[0]]]
+
+
+def node_dtype(n: RNode, args: list[str], abi: Abi) -> str:
+    """Result dtype of a realised node from its operands' dtypes."""
+    match n.op:
+        case "FConst" | "FScalar" | "FIndex":
+            return str(n.attrs[1])
+        case "FArg":
+            return str(n.attrs[2])
+        case "FLoad":
+            return abi.view(n.attrs[0]).dtype
+        case "FCast" | "FBitcast":
+            return str(n.attrs[0])
+        case "FUn":
+            return "bool" if n.attrs[0] in BOOL_UNARY else args[0]
+        case "FBin":
+            return "bool" if n.attrs[0] in BOOL_RESULTS else args[0]
+        case "FTri":
+            return args[1]
+        case "FRedTree" | "FRedLoop":
+            return args[0]
+        case "FRedNTree" | "FRedNLoop":
+            return "tuple"
+        case "FConWhole" | "FConAccWhole":
+            return str(n.attrs[2])
+        case "FConLoop" | "FConAccLoop":
+            return str(n.attrs[1])
+    return ""
+
+
+__all__ = ["ScheduleError", "erase", "node_dtype", "schedule"]
