@@ -1,0 +1,185 @@
+"""The typer application: options and help here, the work in one module a command (imported when it runs)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(name="eqkir", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+rules_app = typer.Typer(no_args_is_help=True, help="The rewrite rules.")
+app.add_typer(rules_app, name="rules")
+
+Target = Annotated[str, typer.Option("--target", help="provider:device; `eqkir targets` lists them")]
+Rules = Annotated[list[str] | None, typer.Option("--rules", metavar="PATH", help="a rule file or folder besides eqkir's own (repeatable)")]
+Without = Annotated[
+    list[str] | None, typer.Option("--without", metavar="FAMILY", help="switch a rule family off; `all` for every one (repeatable, or a,b)")
+]
+Permit = Annotated[list[str] | None, typer.Option("--permit", metavar="NAME", help="a numerical permission beyond KIR's own (repeatable)")]
+Extractor = Annotated[str, typer.Option("--extractor", help="greedy-dag, random, worst")]
+CostModel = Annotated[str, typer.Option("--cost-model", help="how candidates are compared")]
+Seed = Annotated[int, typer.Option("--seed", help="seed of the random extractor and of generated inputs")]
+Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="M=4096,…", help="pin symbols, integer scalars or constexprs")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines on standard output")]
+OneKernel = Annotated[str | None, typer.Option("--kernel", help="this kernel of the file alone")]
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    """An equality-saturation optimizer for numeric kernels."""
+    if version:
+        from eqkir.base.resources import version as number
+
+        print(number())
+        raise typer.Exit
+
+
+@app.command()
+def optimize(
+    paths: Annotated[list[Path], typer.Argument(help="KIR files, or folders of them")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="write the artifacts here, one folder a kernel")] = None,
+    target: Target = "triton:nvidia-h200",
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
+    rules: Rules = None,
+    without: Without = None,
+    permit: Permit = None,
+    extractor: Extractor = "greedy-dag",
+    cost_model: CostModel = "roofline",
+    seed: Seed = 0,
+    shape: Shape = None,
+    check: Annotated[str, typer.Option("--check", help="none, static, numeric, compile or all")] = "static",
+    limit: Annotated[list[str] | None, typer.Option("--limit", metavar="NAME=N", help="a bound (repeatable)")] = None,
+    json: AsJson = False,
+) -> None:
+    """Optimize every kernel of PATHS and emit it."""
+    from eqkir.cli import optimize as command
+    from eqkir.driver.options import parse_shapes
+
+    options = command.options(
+        target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor,
+        cost_model=cost_model, seed=seed, check=check, limits=command.parse_limits(limit or []),
+    )  # fmt: skip
+    raise typer.Exit(command.main(paths, out, jobs, options, json))
+
+
+@app.command()
+def emit(
+    program: Annotated[Path, typer.Argument(help="a program.json")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="write here instead of to standard output")] = None,
+) -> None:
+    """Verify a program and print its source. KIR is not needed."""
+    from eqkir.cli import emit as command
+
+    raise typer.Exit(command.main(program, out))
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(help="KIR files, or folders of them")],
+    json: AsJson = False,
+) -> None:
+    """Read and verify KIR; prints the diagnostics."""
+    from eqkir.cli import check as command
+
+    raise typer.Exit(command.main(files, json))
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="a KIR file, or a program.json for the engine `program`")],
+    engine: Annotated[str, typer.Option("--engine", help="reference, program, interpreter or gpu")] = "reference",
+    kernel: OneKernel = None,
+    seed: Seed = 0,
+    inputs: Annotated[Path | None, typer.Option("--inputs", help="an .npz with one array a view that is read")] = None,
+    shape: Shape = None,
+    save: Annotated[Path | None, typer.Option("--save", help="write the outputs to this .npz")] = None,
+    target: Target = "triton:nvidia-h200",
+    without: Without = None,
+    extractor: Extractor = "greedy-dag",
+    json: AsJson = False,
+) -> None:
+    """Run a kernel and, but for the reference itself, compare its outputs with the reference."""
+    from eqkir.cli import optimize as optimizing
+    from eqkir.cli import run as command
+    from eqkir.driver.options import parse_shapes
+
+    options = optimizing.options(target=target, shapes={}, without=without, extractor=extractor, seed=seed, check="none")
+    raise typer.Exit(command.main(file, engine, kernel, seed, inputs, parse_shapes(shape or []), save, options, json))
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="a KIR file, or a program.json")],
+    stage: Annotated[str, typer.Option("--stage", help="kir, initial, chosen, source or egraph")] = "chosen",
+    kernel: OneKernel = None,
+    target: Target = "triton:nvidia-h200",
+    rules: Rules = None,
+    without: Without = None,
+    permit: Permit = None,
+    extractor: Extractor = "greedy-dag",
+    seed: Seed = 0,
+    shape: Shape = None,
+) -> None:
+    """Print a stage of a kernel as readable text."""
+    from eqkir.cli import optimize as optimizing
+    from eqkir.cli import show as command
+    from eqkir.driver.options import parse_shapes
+
+    options = optimizing.options(
+        target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor, seed=seed,
+        check="none",
+    )  # fmt: skip
+    raise typer.Exit(command.main(file, stage, kernel, options))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of KIR."""
+    from eqkir.cli import info
+
+    info.schema()
+
+
+@app.command()
+def errors(code: Annotated[str | None, typer.Argument(help="explain this code; without it, list all")] = None) -> None:
+    """List the diagnostics, or explain one."""
+    from eqkir.cli import info
+
+    raise typer.Exit(info.errors(code))
+
+
+@app.command()
+def targets(json: AsJson = False) -> None:
+    """List the targets."""
+    from eqkir.cli import info
+
+    info.targets(json)
+
+
+@rules_app.command("list")
+def rules_list(rules: Rules = None, json: AsJson = False) -> None:
+    """List the rules by family."""
+    from eqkir.cli import info
+
+    info.rules(tuple(rules or ()), json)
+
+
+def main() -> int:
+    """The exit status of the command line; diagnostics that no command handled go to standard error."""
+    from eqkir.base.diagnostics import EqkirError
+
+    try:
+        app()
+    except EqkirError as e:
+        for d in e.diagnostics:
+            print(d, file=sys.stderr)
+        return 2 if all(d.stage == "options" for d in e.diagnostics) else 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader went away; nothing more to say, also not at exit
+        return 1
+    except SystemExit as e:
+        return e.code if isinstance(e.code, int) else 1
+    return 0

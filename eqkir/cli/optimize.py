@@ -1,0 +1,122 @@
+"""`eqkir optimize`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eqkir.base.diagnostics import fail
+from eqkir.cli.text import diagnostic_line
+from eqkir.driver import batch, codes
+from eqkir.driver.files import kir_files
+from eqkir.driver.options import Options
+from eqkir.driver.outcome import Outcome
+
+
+def options(
+    *, target: str, shapes: Mapping[str, Any], rules: Sequence[str] | None = None, without: Sequence[str] | None = None,
+    permit: Sequence[str] | None = None, extractor: str = "greedy-dag", cost_model: str = "roofline", seed: int = 0, check: str = "static",
+    limits: Mapping[str, float] | None = None,
+) -> Options:  # fmt: skip
+    """Options from the command line; names are looked up now. Raises EqkirError with stage ``options`` (usage)."""
+    o = Options(
+        target=target, shapes=shapes, rules=tuple(rules or ()), without=_split(without), permit=_split(permit), extractor=extractor,
+        cost_model=cost_model, seed=seed, check=check, limits=limits or {},
+    )  # fmt: skip
+    from eqkir.driver.validate import validate
+
+    return validate(o)
+
+
+def _split(values: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(x.strip() for v in values or () for x in v.split(",") if x.strip()))
+
+
+def parse_limits(texts: Sequence[str]) -> dict[str, float]:
+    """``["enodes=20000"]`` -> numbers. Raises EqkirError EQK-RUN-USAGE."""
+    out = {}
+    for t in texts:
+        name, _, value = t.partition("=")
+        try:
+            out[name.strip()] = float(value)
+        except ValueError:
+            raise fail(codes.USAGE, f"{t!r} is not NAME=NUMBER", accepted="enodes=20000", stage="options") from None
+    return out
+
+
+def main(paths: Sequence[Path], out: Path | None, jobs: int, options: Options, as_json: bool) -> int:
+    """Optimize, write, print; the exit status."""
+    tasks = batch.scan(kir_files(paths), jobs)
+    done: list[Outcome] = []
+    with _progress() as progress:
+        for o in batch.optimize(tasks, options, jobs, out, progress):
+            done.append(slim(o))
+            if as_json:
+                print(json.dumps(o.line(), sort_keys=True), flush=True)
+    if not as_json:
+        table(done, options)
+    return 0 if all(o.ok for o in done) else 1
+
+
+def slim(o: Outcome) -> Outcome:
+    """Without the large texts: what the table needs."""
+    o.program = o.source = o.kir = ""
+    return o
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[batch.Progress]:
+    """A progress bar on standard error when that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda what, n, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        bars: dict[str, Any] = {}
+
+        def update(what: str, n: int, total: int) -> None:
+            if what not in bars:
+                bars[what] = bar.add_task(what, total=total)
+            bar.update(bars[what], completed=n, total=total)
+
+        yield update
+
+
+def table(done: Sequence[Outcome], options: Options) -> None:
+    """The summary on standard output, diagnostics on standard error."""
+    from rich.console import Console
+    from rich.table import Table
+
+    t = Table(title=f"{options.target}, extractor {options.extractor}, check {options.check}", title_justify="left")
+    t.add_column("kernel", no_wrap=True)
+    t.add_column("status")
+    for name in ("seconds", "e-nodes", "structures", "P0 (µs)", "chosen (µs)", "gain"):
+        t.add_column(name, justify="right")
+    t.add_column("checks")
+    for o in done:
+        gain = f"{o.initial_cost / o.cost:.0f}×" if o.initial_cost and o.cost else ""
+        t.add_row(
+            o.kernel or Path(o.file).name, "ok" if o.ok else f"{o.status} at {o.stage}", f"{o.line()['seconds']:.2f}",
+            "" if o.enodes is None else str(o.enodes), str(o.extraction.get("structures", "")), _micro(o.initial_cost), _micro(o.cost),
+            gain,
+            " ".join(k if v == "ok" else f"{k}:{v}" for k, v in o.checks.items()),
+        )  # fmt: skip
+    console = Console() if sys.stdout.isatty() else Console(width=140, color_system=None)
+    console.print(t)
+    bad = [o for o in done if not o.ok]
+    for o in bad:
+        for d in o.diagnostics:
+            print(diagnostic_line(d), file=sys.stderr)
+    times = sorted(o.line()["seconds"] for o in done)
+    if times:
+        print(f"{len(done) - len(bad)} ok, {len(bad)} not; seconds: median {times[len(times) // 2]:.2f}, largest {times[-1]:.2f}")
+
+
+def _micro(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e6:,.1f}"

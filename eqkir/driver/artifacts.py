@@ -1,0 +1,51 @@
+"""Files of a kernel, written whole or not at all, byte for byte the same for the same content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def canonical(value: Any) -> str:
+    """JSON text with sorted keys, two-space indent, a final newline. Raises ValueError for NaN and infinities."""
+    return json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def digest(text: str | bytes) -> str:
+    """SHA-256 in hex."""
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write `text` to `path`: a reader (or a crash) sees the old file or the new one. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8", newline="\n") as f:
+            f.write(text)
+            f.flush()
+            os.fsync(f.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_kernel(folder: Path, source: str, program: str, manifest: dict[str, Any], report: dict[str, Any]) -> None:
+    """``kernel.py``, ``program.json``, ``report.json`` and, last, ``manifest.json``, whose presence says that the set is complete.
+
+    An older manifest goes first, so that a set that was interrupted has none. Raises OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "manifest.json").unlink(missing_ok=True)
+    write_atomic(folder / "kernel.py", source)
+    write_atomic(folder / "program.json", program)
+    write_atomic(folder / "report.json", canonical(report))
+    write_atomic(folder / "manifest.json", canonical(manifest))

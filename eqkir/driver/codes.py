@@ -1,0 +1,58 @@
+"""Diagnostics of the driver."""
+
+from __future__ import annotations
+
+from eqkir.base.diagnostics import register
+
+EXTRA = register(
+    "EQK-RUN-EXTRA",
+    "an optional dependency is missing",
+    "The stage needs a package of an optional extra. The message gives the install line, for instance `pip install 'eqkir[triton]'`.",
+)
+WORKER = register(
+    "EQK-RUN-WORKER",
+    "the worker of this kernel died",
+    "The process that worked on this kernel ended by a signal or an exit (out of memory, a crash of a native library). Other kernels are "
+    "not affected. The bundle holds what is needed to run it again.",
+)
+TIME = register(
+    "EQK-RUN-TIME",
+    "the kernel took longer than its time limit",
+    "The whole job of one kernel is bounded (limit `job_seconds`, default 600). The worker was ended; other kernels are not affected.",
+)
+INTERNAL = register(
+    "EQK-RUN-INTERNAL",
+    "an unexpected failure",
+    "A stage raised something that is not a diagnosis: a defect of eqkir. The bundle directory named in the message holds the KIR, the "
+    "rules, the seed, the versions and the traceback, and the command that replays it.",
+)
+NUMERIC = register(
+    "EQK-RUN-NUMERIC",
+    "the chosen program computes something else than the reference",
+    "The numeric check ran the reference interpreter and the program on equal inputs and an element lies outside the reference's error "
+    "envelope. The artifacts are not to be used.",
+)
+CHECK = register(
+    "EQK-RUN-CHECK",
+    "a check of the emitted kernel failed",
+    "The emitted source was refused or gave a wrong result in the provider's interpreter, did not compile, spilled registers, exceeded a "
+    "limit of the target, or its machine code holds a form that KIR does not permit.",
+)
+SHAPE = register(
+    "EQK-RUN-SHAPE",
+    "a malformed shape or value",
+    "`--shape` takes NAME=VALUE pairs separated by commas; the names are symbols, integer scalars or constexprs of the kernel.",
+)
+PATH = register("EQK-RUN-PATH", "nothing to read", "The path does not exist, or the directory holds no KIR file (`*.json`).")
+USAGE = register("EQK-RUN-USAGE", "an option that is not known", "The message lists what would be accepted.")
+INPUTS = register(
+    "EQK-RUN-INPUTS",
+    "inputs that do not fit the kernel",
+    "An .npz of inputs holds one array for each view that is read, named like the view, of the view's shape and dtype.",
+)
+PROGRAM = register(
+    "EQK-RUN-PROGRAM", "a malformed program file", "The file is not a `program.json` written by this version of eqkir, or it was changed."
+)
+
+#: module that an import may miss -> the extra that brings it
+EXTRAS = {"triton": "triton", "highspy": "ilp"}

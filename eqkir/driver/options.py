@@ -1,0 +1,81 @@
+"""What the caller of one optimization chose. Plain data: it crosses process boundaries and goes into bundles and manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqkir.base.diagnostics import fail
+from eqkir.driver import codes
+
+#: level of ``--check`` -> the checks beyond the program verifier, which always runs
+CHECKS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "static": ("static",),
+    "numeric": ("static", "numeric"),
+    "compile": ("static", "compile"),
+    "all": ("static", "numeric", "compile", "interpreter"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`shapes`: values that pin symbols, integer scalars and constexprs; `rules`: rule files or folders from outside; `without`: families
+    switched off (``all`` stands for every one); `permit`: numerical permissions; `limits`: see `eqkir.rules.saturate`, and
+    ``job_seconds``, the bound on one kernel's whole job."""
+
+    target: str = "triton:nvidia-h200"
+    shapes: Mapping[str, Any] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    permit: tuple[str, ...] = ()
+    extractor: str = "greedy-dag"
+    cost_model: str = "roofline"
+    seed: int = 0
+    check: str = "static"
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.check not in CHECKS:
+            raise fail(codes.USAGE, f"unknown check {self.check!r}", accepted=" ".join(CHECKS), stage="options")
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        return CHECKS[self.check]
+
+    @property
+    def job_seconds(self) -> float:
+        return float(self.limits.get("job_seconds", 600))
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that may change the result, in a canonical order."""
+        return {
+            "target": self.target, "shapes": dict(sorted(self.shapes.items())), "without": sorted(self.without),
+            "permit": sorted(self.permit),
+            "extractor": self.extractor, "cost_model": self.cost_model, "seed": self.seed, "limits": dict(sorted(self.limits.items())),
+        }  # fmt: skip
+
+
+def parse_shapes(texts: Iterable[str]) -> dict[str, Any]:
+    """``["M=4096,N=7", "MODE=fast"]`` -> values; ints, ``true``/``false``, floats, else the text. Raises EqkirError EQK-RUN-SHAPE."""
+    out: dict[str, Any] = {}
+    for item in (x for t in texts for x in t.split(",") if x.strip()):
+        name, sep, text = (p.strip() for p in item.partition("="))
+        if not sep or not name.isidentifier() or not text:
+            raise fail(codes.SHAPE, f"{item!r} is not NAME=VALUE", accepted="M=4096,N=128", stage="options")
+        if name in out:
+            raise fail(codes.SHAPE, f"{name} is given twice", stage="options")
+        out[name] = _value(text)
+    return out
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
