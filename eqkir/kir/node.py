@@ -42,6 +42,8 @@ class Op(Frozen):
     operand_fields: ClassVar[tuple[str, ...]] = ()
     #: pure and elementwise: allowed in a combine region
     pointwise: ClassVar[bool] = False
+    #: regions see their own arguments and values only (a combine), not those of the enclosing blocks
+    closed_regions: ClassVar[bool] = False
 
     def operands(self) -> list[str]:
         """Ids read by this operation itself (not by its regions)."""

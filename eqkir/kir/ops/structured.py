@@ -24,6 +24,7 @@ class Reduce(Op):
     identities: Ids = ()
     combine: Region | None = None
     operand_fields: ClassVar[tuple[str, ...]] = ("xs", "identities")
+    closed_regions: ClassVar[bool] = True
 
     def regions(self) -> list[Region]:
         return [self.combine] if self.combine else []
