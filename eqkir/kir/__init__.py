@@ -1,9 +1,22 @@
-"""KIR: the language of kernels. Model, builder, verifier, canonical form."""
+"""KIR: the language of kernels. Model, loader, builder, verifier, canonical form.
 
-from eqkir.kir import type_rules as _type_rules  # registers the rules of the core operations
+    module = load_file("kernel.json")      # or: @kernel def f(k): …; module(f)
+    types = check(module)                  # raises EqkirError with coded diagnostics
+    text = canonical(module)
+"""
+
+from eqkir.kir import type_rules as _type_rules  # noqa: F401  (registers the rules of the core operations)
 from eqkir.kir.builder import Builder, kernel, module
-from eqkir.kir.model import Kernel, Module
-from eqkir.kir.types import DomainType, TensorType, Type, infer
+from eqkir.kir.canonical import canonical, digest, dumps, schema, to_json
+from eqkir.kir.extents import Extents
+from eqkir.kir.load import load_bytes, load_file, read, read_file
+from eqkir.kir.model import VERSION, Constexpr, Kernel, Module, Op, Region, Scalar, Symbol, View, operation, refresh
+from eqkir.kir.positions import Positions
+from eqkir.kir.types import CONSTEXPR_DTYPE, DomainType, TensorType, Type, infer, type_rule
 from eqkir.kir.verify import check, verify
 
-__all__ = ["Builder", "DomainType", "Kernel", "Module", "TensorType", "Type", "check", "infer", "kernel", "module", "verify"]
+__all__ = [
+    "CONSTEXPR_DTYPE", "VERSION", "Builder", "Constexpr", "DomainType", "Extents", "Kernel", "Module", "Op", "Positions", "Region",
+    "Scalar", "Symbol", "TensorType", "Type", "View", "canonical", "check", "digest", "dumps", "infer", "kernel", "load_bytes",
+    "load_file", "module", "operation", "read", "read_file", "refresh", "schema", "to_json", "type_rule", "verify",
+]  # fmt: skip

@@ -9,6 +9,7 @@ bools are exact or ambiguous.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -55,6 +56,15 @@ def both(*masks: Mask) -> Mask:
     for m in masks:
         out = m if out is None else out if m is None else out | m
     return out
+
+
+def move(f: Callable[[Array], Array], x: Num) -> Num:
+    """Pure data movement: `f` on every array of the enclosure."""
+    lo = f(x.lo)
+    nan, amb = (None if m is None else f(m) for m in (x.nan, x.amb))
+    raw = None if x.raw is None else (f(x.raw[0]), f(x.raw[1]))
+    start = None if x.start is None else Start(f(x.start.lo), f(x.start.hi), f(x.start.size), x.start.n)
+    return Num(x.dtype, lo, lo if x.hi is x.lo else f(x.hi), nan, amb, raw, start)
 
 
 def less(m: Mask, without: Mask) -> Mask:
@@ -155,8 +165,7 @@ def neg(x: Num) -> Num:
     if x.dtype not in FLOATS:
         return replace(x, lo=(v := elementwise.unary("neg", x.lo)), hi=v)
     raw = None if x.raw is None else (-x.raw[1], -x.raw[0])
-    start = None if x.start is None else Start(-x.start.hi, -x.start.lo, x.start.size, x.start.n)
-    return Num(x.dtype, -x.hi, -x.lo, x.nan, x.amb, raw, start)
+    return Num(x.dtype, -x.hi, -x.lo, x.nan, x.amb, raw)
 
 
 def _candidates(f: np.ufunc, x: Num, y: Num) -> tuple[Array, Array]:
@@ -246,8 +255,6 @@ def extremum(fn: str, x: Num, y: Num) -> Num:
         nan = None
     # where one operand is certainly larger, the result is that operand, its zero sign included
     certain = same | apart
-    blank = both(nan, amb)
-    lo, hi = zero_signs(lo, hi, certain | (lo != hi) | (False if blank is None else blank))
     return finish(x.dtype, lo, hi, certain, nan, amb)
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from eqkir.base.dtypes import FLOATS
 from eqkir.kir import elementwise, floats
 from eqkir.kir.floats import FUNCTIONS, NARROW, Array, ulp
-from eqkir.kir.interval import Num, both, exact, finish, known, less, neg, outward
-from eqkir.kir.reference_codes import Trap
+from eqkir.kir.interval import Num, both, finish, known, less, neg, outward
 
 #: permitted error in ulps, as (constant, per unit of |x|)
 ULPS: Final[dict[str, tuple[float, float]]] = {
@@ -25,6 +24,7 @@ RANGE: Final[dict[str, tuple[float, float]]] = {
 }  # fmt: skip
 DECREASING: Final = ("rsqrt", "erfc")
 NONNEGATIVE: Final = ("exp", "exp2", "sigmoid", "sqrt", "rsqrt", "erfc")
+EXACT_AT_ZERO: Final = ("rsqrt", "exp", "exp2", "log", "log2", "log1p", "tanh", "expm1", "sin", "cos", "tan", "asin", "atan", "erf")
 TRIGONOMETRIC: Final = ("sin", "cos", "tan")
 TRIG_LIMIT: Final = 2.0**16  # no accuracy is promised beyond
 #: lgamma's accuracy is promised away from its zeros: here, where |lgamma| is at least this
@@ -94,7 +94,8 @@ def _function(fn: str, x: Num) -> Num:
             lo, hi = outward(lo, hi)
         return finish(x.dtype, lo, hi, known(x), nan, less(amb, nan))
     # ±0 and ±inf have the values that C defines, without error
-    special = (x.lo == x.hi) & (np.isinf(x.lo) | (x.lo == 0)) & (np.isinf(lo) | (lo == 0) | (lo == 1)) & (lo == hi)
+    at_inf = np.isinf(x.lo) & (np.isinf(lo) | np.isin(np.abs(lo), (0.0, 1.0, 2.0)))
+    special = (x.lo == x.hi) & (lo == hi) & (at_inf | ((x.lo == 0) if fn in EXACT_AT_ZERO else False))
     lo, hi = _widen(fn, x, lo, hi, special)
     return finish(x.dtype, lo, hi, known(x), nan, less(amb, nan))
 
@@ -135,8 +136,6 @@ def _lgamma(a: Array, b: Array, lo: Array, hi: Array) -> tuple[Array, Array, Arr
     point = a == b
     low, high = np.minimum(lo, hi), np.maximum(lo, hi)
     low = np.where((a < LGAMMA_MIN[0]) & (b > LGAMMA_MIN[0]), LGAMMA_MIN[1], low)
-    near = (low < LGAMMA_NEAR_ZERO) & (high > -LGAMMA_NEAR_ZERO) & ~(point & (low == 0))
+    near = (low < LGAMMA_NEAR_ZERO) & (high > -LGAMMA_NEAR_ZERO)
     return low, high, (~point & (a <= 0)) | near
 
-
-__all__ = ["Trap", "ULPS", "exact", "unary"]

@@ -1,0 +1,216 @@
+"""Enclosures of reductions and contractions over every tree and permutation; operands have the reduced axis last.
+
+A sum of n terms in any tree differs from the exact sum of its (possibly inexact) terms by at most gamma_{n-1} * sum |x_i|
+(Higham, Accuracy and Stability of Numerical Algorithms, 4.2), with the unit roundoff of the accumulator's dtype, provided that no
+partial sum overflows; partial sums are bounded by (1 + gamma) sum |x_i|. Sums never underflow inexactly, products may.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from eqkir.base.dtypes import FLOATS
+from eqkir.kir import elementwise
+from eqkir.kir.floats import FORMATS, Array
+from eqkir.kir.interval import Num, Start, both, exact, finish, fused_ends, gamma, less
+from eqkir.kir.reference_structured import _accumulate
+
+
+def builtin(fn: str, x: Num, acc: str) -> Num:
+    """Built-in reduction of the last axis; `acc` is the accumulator's dtype."""
+    amb = None if x.amb is None else np.any(x.amb, -1)
+    if x.dtype not in FLOATS:
+        if fn in ("any", "all") and x.amb is not None:
+            sure = (x.lo == (fn == "any")) & ~x.amb
+            decided = np.any(sure, -1)
+            return Num("bool", *[np.where(decided, fn == "any", np.any(x.lo, -1) if fn == "any" else np.all(x.lo, -1))] * 2, None, less(amb, decided))
+        v = _accumulate(fn, elementwise.cast(x.lo, acc), "plain")
+        return Num(acc, v, v, None, amb)
+    nan = None if x.nan is None else np.any(x.nan, -1)
+    amb = less(amb, nan)
+    if x.shape[-1] == 0:
+        return exact(_accumulate(fn, np.zeros(x.shape, elementwise.NUMPY[acc]), "plain"))
+    if fn in ("max", "min"):
+        return _extremum(fn, x, nan, amb)
+    if fn == "prod":
+        return _product(x, nan, amb)
+    ends = fused_ends(x) if acc == x.dtype else (x.lo, x.hi)
+    return _sum(replace(x, lo=ends[0], hi=ends[1]), acc, nan, amb, x.raw is not None and acc == x.dtype)
+
+
+def _extremum(fn: str, x: Num, nan: Array | None, amb: Array | None) -> Num:
+    f = np.maximum if fn == "max" else np.minimum
+    fill = -np.inf if fn == "max" else np.inf
+    hide = both(x.nan, x.amb)
+    lo, hi = (v if hide is None else np.where(hide, fill, v) for v in (x.lo, x.hi))
+    low, high = f.reduce(lo, -1), f.reduce(hi, -1)
+    zero = (high == 0) & (low == 0)
+    certain = np.ones(low.shape, bool)
+    if zero.any():  # certain when every zero that could win has one sign
+        rivals = ((hi if fn == "max" else lo) == 0) | ((lo if fn == "max" else hi) == 0)
+        minus = np.any(rivals & (np.signbit(lo) | np.signbit(hi)), -1)
+        plus = np.any(rivals & ~(np.signbit(lo) & np.signbit(hi)), -1)
+        certain = ~(minus & plus)
+        low, high = np.where(zero & certain, np.where(minus, -0.0, 0.0), low), np.where(zero & certain, np.where(minus, -0.0, 0.0), high)
+    return finish(x.dtype, low, high, certain, nan, amb)
+
+
+def _wide(dtype: str) -> tuple[type, float]:
+    """The float that sums are evaluated in, and its unit roundoff."""
+    wide: type = np.longdouble if dtype == "f64" else np.float64
+    return wide, float(np.finfo(wide).eps) / 2
+
+
+def _sum(x: Num, acc: str, nan: Array | None, amb: Array | None, fused: bool) -> Num:
+    n, fmt = x.shape[-1], FORMATS[acc]
+    hide = both(x.nan, x.amb, np.isinf(x.lo), np.isinf(x.hi))
+    lo, hi = (v if hide is None else np.where(hide, 0.0, v) for v in (x.lo, x.hi))
+    wide, u = _wide(acc)
+    size = np.sum(np.maximum(np.abs(lo), np.abs(hi)), -1, dtype=wide)
+    # a product that is not fused is rounded once more, which its own interval holds; a fused chain has n roundings
+    steps = n if fused else n - 1
+    slack = size * (gamma(steps, fmt.u) + gamma(2 * n, u)) if n > 1 else size * 0
+    total_lo, total_hi = np.sum(lo, -1, dtype=wide), np.sum(hi, -1, dtype=wide)
+    out_lo, out_hi, size = (v.astype(np.float64) for v in (total_lo - slack, total_hi + slack, size * (1 + 2 * u)))
+    if acc == "f64" and n > 1:
+        out_lo, out_hi = np.nextafter(out_lo, -np.inf), np.nextafter(out_hi, np.inf)
+    full = lo, hi
+    start = Start(out_lo + slack.astype(np.float64), out_hi - slack.astype(np.float64), size, n) if fused else None
+    overflow = size * (1 + gamma(steps, fmt.u)) >= fmt.max
+    if overflow.any():
+        one_sign = np.all(full[0] >= 0, -1) | np.all(full[1] <= 0, -1)
+        amb = both(amb, overflow & ~one_sign)
+    certain = np.full(out_lo.shape, n == 1)
+    if n > 1:  # a sum of zeros of one sign keeps it, unless it starts from +0
+        certain = np.all((x.lo == 0) & ~np.signbit(x.lo) & ~np.signbit(x.hi), -1)
+    out_lo, out_hi, nan, amb = _infinities(x, out_lo, out_hi, nan, amb)
+    out = finish(acc, out_lo, out_hi, certain & (n != 1), nan, less(amb, nan))
+    return replace(out, start=start) if start is not None else out
+
+
+def _infinities(x: Num, lo: Array, hi: Array, nan: Array | None, amb: Array | None) -> tuple[Array, Array, Array | None, Array | None]:
+    """Infinite terms of a sum: one sign wins, both are NaN, possible ones widen."""
+    up, down = x.hi == np.inf, x.lo == -np.inf
+    if not (up.any() or down.any()):
+        return lo, hi, nan, amb
+    skip = both(x.nan, x.amb)
+    if skip is not None:
+        up, down = up & ~skip, down & ~skip
+    may_up, may_down = np.any(up, -1), np.any(down, -1)
+    must_up, must_down = np.any(up & (x.lo == np.inf), -1), np.any(down & (x.hi == -np.inf), -1)
+    nan = both(nan, must_up & must_down)
+    amb = both(amb, may_up & may_down & ~(must_up & must_down))
+    # where an end is infinite its finite other end was hidden from the sum: only the sign is kept
+    partial = (may_up & ~must_up) | (may_down & ~must_down)
+    finite_lo = np.sum(np.where(up & np.isfinite(x.lo), x.lo, 0.0), -1)
+    finite_hi = np.sum(np.where(down & np.isfinite(x.hi), x.hi, 0.0), -1)
+    lo = np.where(must_up, np.inf, np.where(may_down, -np.inf, np.where(partial, lo + finite_lo - np.abs(finite_lo) * 1e-3, lo)))
+    hi = np.where(must_down, -np.inf, np.where(may_up, np.inf, np.where(partial, hi + finite_hi + np.abs(finite_hi) * 1e-3, hi)))
+    return lo, hi, nan, amb
+
+
+def _product(x: Num, nan: Array | None, amb: Array | None) -> Num:
+    """Product in any tree: relative error gamma_{n-1} while no partial product can leave the normal range; else ambiguous."""
+    n, fmt = x.shape[-1], FORMATS[x.dtype]
+    hide = both(x.nan, x.amb)
+    a, b = (v if hide is None else np.where(hide, 1.0, v) for v in (x.lo, x.hi))
+    small = np.where((a <= 0) & (b >= 0), 0.0, np.minimum(np.abs(a), np.abs(b)))
+    large = np.maximum(np.abs(a), np.abs(b))
+    top = np.prod(np.maximum(large, 1.0), -1)
+    bottom = np.prod(np.minimum(np.where(small == 0, 1.0, small), 1.0), -1)
+    zero = np.any((a == 0) & (b == 0), -1)
+    crossing = np.any((small == 0) & (large > 0), -1)
+    safe = (top * (1 + gamma(n, fmt.u)) < fmt.max) & (zero | crossing | (bottom * (1 - gamma(n, fmt.u)) > 2.0**fmt.emin))
+    g = gamma(n - 1, fmt.u if x.dtype not in ("f16", "bf16", "f8e4m3fn", "f8e5m2") else fmt.u + 2.0**-24) + gamma(n + 1, 2.0**-53)
+    low, high = np.prod(small, -1) * (1 - min(g, 1.0)), np.prod(large, -1) * (1 + g)
+    odd = np.sum(b < 0, -1) % 2 == 1
+    lo = np.where(crossing, -high, np.where(odd, -high, low))
+    hi = np.where(crossing, high, np.where(odd, -low, high))
+    if n == 1:
+        return finish(x.dtype, x.lo[..., 0], x.hi[..., 0], np.ones(lo.shape, bool), nan, amb)
+    return finish(x.dtype, lo, hi, np.zeros(lo.shape, bool), nan, less(both(amb, ~safe), nan))
+
+
+# ------------------------------------------------------------------------------------------------ contract
+def contract(a: Num, b: Num, acc: str) -> Num:
+    """``[…, M, K] @ […, K, N]`` in `acc`: products rounded or exact, any tree, the start free for a following add."""
+    if acc not in FLOATS:
+        v = np.matmul(a.lo, b.lo)
+        amb = None
+        if a.amb is not None or b.amb is not None:
+            amb = _any(a.amb, np.ones(b.shape, bool), a.shape) | _any_right(b.amb, a.shape, b.shape)
+        return Num(acc, v, v, None, amb)
+    k, fmt = a.shape[-1], FORMATS[acc]
+    if k == 0:
+        return exact(np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), elementwise.NUMPY[acc]))
+    wide, u = _wide(acc)
+    (ca, ra, oa), (cb, rb, ob) = _centre(a), _centre(b)
+    mid = np.matmul(ca.astype(wide), cb.astype(wide))
+    size = np.matmul(np.abs(ca) + ra, np.abs(cb) + rb) * (1 + gamma(2 * k, 2.0**-53))
+    radius = np.zeros(1)
+    if ra.any() or rb.any():
+        radius = np.matmul(np.abs(ca), rb) + np.matmul(ra, np.abs(cb) + rb)
+        radius = radius * (1 + gamma(4 * k, 2.0**-53))
+    computed = size * gamma(2 * k, u) if k > 1 else size * (u if acc == "f64" else 0.0)
+    slack = size * gamma(k if k > 1 else 1, fmt.u) + k * fmt.tiny
+    if k == 1 and acc != "f64":  # one product, rounded by `finish`
+        slack = size * 0
+    base_lo, base_hi = (mid - radius - computed).astype(np.float64), (mid + radius + computed).astype(np.float64)
+    lo, hi = base_lo - slack, base_hi + slack
+    if acc == "f64":
+        lo, hi = np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)
+    over = size * (1 + gamma(k, fmt.u)) >= fmt.max
+    nan, amb = None, over if over.any() else None
+    if oa is not None or ob is not None:
+        lo, hi, nan, amb = _special(a, b, lo, hi, amb)
+    out = finish(acc, lo, hi, np.zeros(lo.shape, bool), nan, less(amb, nan))
+    return replace(out, start=Start(base_lo, base_hi, size, k))
+
+
+def _centre(x: Num) -> tuple[Array, Array, Array | None]:
+    """Midpoint, outward radius, and the elements without a finite interval (replaced by 0), None when there are none."""
+    odd = both(x.nan, x.amb)
+    inf = np.isinf(x.lo) | np.isinf(x.hi)
+    odd = both(odd, inf) if inf.any() else odd
+    lo, hi = (v if odd is None else np.where(odd, 0.0, v) for v in (x.lo, x.hi))
+    mid = np.where(lo == hi, lo, lo / 2 + hi / 2)
+    radius = np.where(lo == hi, 0.0, np.maximum(hi - mid, mid - lo) * (1 + 2.0**-50))
+    return mid, radius, odd
+
+
+def _any(flag: Array | None, other: Array, shape: tuple[int, ...]) -> Array:
+    left = np.zeros(shape, np.float32) if flag is None else np.broadcast_to(flag, shape).astype(np.float32)
+    return np.asarray(np.matmul(left, other.astype(np.float32)) > 0)
+
+
+def _any_right(flag: Array | None, left: tuple[int, ...], right: tuple[int, ...]) -> Array:
+    f = np.zeros(right, np.float32) if flag is None else np.broadcast_to(flag, right).astype(np.float32)
+    return np.asarray(np.matmul(np.ones(left, np.float32), f) > 0)
+
+
+def _special(a: Num, b: Num, lo: Array, hi: Array, amb: Array | None) -> tuple[Array, Array, Array | None, Array | None]:
+    """NaN and infinite factors: certain results where signs are certain, ambiguous otherwise."""
+
+    def flags(x: Num) -> dict[str, Array]:
+        none = np.zeros(x.shape, bool)
+        nan, unknown = (none if m is None else np.broadcast_to(m, x.shape) for m in (x.nan, x.amb))
+        plain = ~nan & ~unknown
+        up, down = plain & (x.lo == np.inf), plain & (x.hi == -np.inf)
+        maybe = plain & (np.isinf(x.lo) | np.isinf(x.hi)) & ~up & ~down
+        pos, neg, zero = plain & (x.lo > 0), plain & (x.hi < 0), plain & (x.lo == 0) & (x.hi == 0)
+        return {"nan": nan, "up": up, "down": down, "odd": unknown | maybe, "pos": pos, "neg": neg, "zero": zero, "all": ~none}
+
+    f, g = flags(a), flags(b)
+    f["unsure"], g["unsure"] = (~(s["pos"] | s["neg"] | s["zero"] | s["nan"]) for s in (f, g))
+
+    def some(*pairs: tuple[str, str]) -> Array:
+        return np.asarray(sum(np.matmul(f[p].astype(np.float32), g[q].astype(np.float32)) for p, q in pairs) > 0)
+
+    up = some(("up", "pos"), ("down", "neg"), ("pos", "up"), ("neg", "down"))
+    down = some(("up", "neg"), ("down", "pos"), ("pos", "down"), ("neg", "up"))
+    nan = some(("nan", "all"), ("all", "nan"), ("up", "zero"), ("down", "zero"), ("zero", "up"), ("zero", "down")) | (up & down)
+    doubt = some(("odd", "all"), ("all", "odd"), ("up", "unsure"), ("down", "unsure"), ("unsure", "up"), ("unsure", "down"))
+    lo, hi = np.where(up, np.inf, np.where(down, -np.inf, lo)), np.where(up, np.inf, np.where(down, -np.inf, hi))
+    return lo, hi, nan, both(amb, doubt)
