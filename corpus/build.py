@@ -1,4 +1,4 @@
-"""`python -m corpus.build [--check]`: write `corpus/json/*.json` (one kernel a file) and `corpus/shapes.json` from the builder scripts, or compare."""
+"""`python -m corpus.build [--check]`: write `corpus/json/*.json` (one kernel a file) and `tests/corpus_shapes.json` from the builder scripts, or compare."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eqkir.kir.canonical import dumps
 from eqkir.kir.model import Kernel
 
 JSON = Path(__file__).parent / "json"
-SHAPES = JSON.parent / "shapes.json"
+SHAPES = JSON.parents[1] / "tests" / "corpus_shapes.json"
 
 
 def kernels() -> dict[str, Kernel]:
@@ -33,7 +33,7 @@ def texts() -> dict[str, str]:
 
 
 def shapes_text() -> str:
-    """The text of `corpus/shapes.json`: test shapes of every kernel, one assignment on a line."""
+    """The text of `tests/corpus_shapes.json`: test shapes of every kernel, one assignment on a line."""
     rows = []
     for name, k in kernels().items():
         entry = entry_of(k)

@@ -32,7 +32,7 @@ def shapes_of(k: Kernel) -> list[dict[str, int]]:
 
 
 def entry_of(k: Kernel) -> dict[str, Any]:
-    """What `corpus/shapes.json` holds for one kernel."""
+    """What `tests/corpus_shapes.json` holds for one kernel."""
     scalars = {p.id: SCALARS[p.id] for p in k.params if isinstance(p, Scalar)}
     constexprs = {p.id: list(p.choices) if p.choices else [True, False] for p in k.params if isinstance(p, Constexpr)}
     views = {p.id: {"role": p.role, "dtype": p.dtype, "shape": list(p.shape)} for p in k.params if isinstance(p, View)}
