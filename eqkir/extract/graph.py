@@ -14,7 +14,7 @@ SGL  SGNil SGCons                        the program: its segments in order
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Path = tuple[tuple[str, str, int], ...]
@@ -40,6 +40,7 @@ class FrozenGraph:
     sorts: list[str]
     dtypes: list[str]
     root: int
+    origins: list[str] = field(default_factory=list)  # of each class, for comments only
 
     @property
     def enodes(self) -> int:

@@ -1,0 +1,86 @@
+"""Labels under all rows at once: lanes, blocks, trips and active lanes as arrays over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqkir.extract.extents import Extents
+from eqkir.extract.graph import Path
+from eqkir.extract.rows import Row
+from eqkir.program.abi import Axis, axis_of, parameter, traversal
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class LabelTable:
+    """Facts of labels, each an array with one value a row (float64). Extents are estimates except in `covers`."""
+
+    def __init__(self, axes: Iterable[Axis], rows: Sequence[Row], extents: Extents, warp_size: int) -> None:
+        self.axes = {a.name: a for a in axes}
+        self.rows = list(rows)
+        self.extents = extents
+        self.n = len(self.rows)
+        self._values = [r.values for r in self.rows]
+        self.ones: Floats = np.ones(self.n)
+        self.threads: Floats = np.array([r.warps * warp_size for r in self.rows], float)
+        self.stages: Floats = np.array([r.launch.get("num_stages", 1) for r in self.rows], float)
+        self._lanes: dict[str, Floats] = {}
+        self._products: dict[tuple[str, tuple[str, ...]], Floats] = {}
+        self._trips: dict[Path, Floats] = {}
+
+    def lanes(self, label: str) -> Floats:
+        """Fragment lanes; 1 for scalar traversals, 0 where a row leaves the parameter unbound or the axis is not known."""
+        if label not in self._lanes:
+            p = parameter(label)
+            known = axis_of(label) in self.axes
+            self._lanes[label] = np.array([float(v.get(p, 0)) for v in self._values]) if p and known else self.ones * known
+        return self._lanes[label]
+
+    def extent(self, label: str) -> float:
+        """The estimated extent of the label's axis, at least 1."""
+        a = self.axes.get(axis_of(label))
+        return float(max(1, self.extents.estimate(a.extent))) if a else 1.0
+
+    def pieces(self, label: str) -> Floats:
+        """Blocks (own) or iterations (loop) that cover the axis; 1 for ``W``."""
+        if traversal(label) == "W":
+            return self.ones
+        with np.errstate(divide="ignore"):
+            return np.ceil(self.extent(label) / self.lanes(label))
+
+    def active(self, label: str) -> Floats:
+        """Lanes that hold members of the axis, averaged over its pieces."""
+        if traversal(label) == "W":
+            return np.minimum(self.lanes(label), self.extent(label))
+        return self.extent(label) / self.pieces(label)
+
+    def covers(self, label: str) -> Bools:
+        """Whether a ``W`` fragment is known to cover the extent; True for other labels."""
+        if traversal(label) != "W":
+            return np.ones(self.n, bool)
+        a = self.axes.get(axis_of(label))
+        bound = self.extents.bound(a.extent) if a else None
+        return self.lanes(label) >= (inf if bound is None else bound)
+
+    def product(self, fact: str, labels: tuple[str, ...]) -> Floats:
+        """Product of a fact (``lanes``, ``active`` or ``pieces``) over labels."""
+        key = (fact, labels)
+        if key not in self._products:
+            out = self.ones
+            for x in labels:
+                out = out * getattr(self, fact)(x)
+            self._products[key] = out
+        return self._products[key]
+
+    def trips(self, path: Path | None) -> Floats:
+        """Executions per instance of something inside the loops of `path`."""
+        if not path:
+            return self.ones
+        if path not in self._trips:
+            self._trips[path] = self.trips(path[:-1]) * self.pieces(path[-1][1])
+        return self._trips[path]

@@ -1,0 +1,146 @@
+"""An extraction problem: a frozen graph, weights of every e-node under every row, and the order in which classes can be decided.
+
+The cost of a selection under row r is additive over *distinct* chosen classes (shared classes count once), except that the body of a segment is
+multiplied by its instances::
+
+    total = sum over classes outside segments of weight + sum over segments of (weight + scale * sum over distinct classes of its body of weight)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from eqkir.extract.graph import FrozenGraph, Selection
+from eqkir.extract.labels import Floats
+from eqkir.extract.rows import Row
+
+
+@dataclass
+class Problem:
+    """`weight[e, r]` is inf where e-node e is illegal under row r; `scale[e]` only for segments (array over rows)."""
+
+    graph: FrozenGraph
+    rows: Sequence[Row]
+    weight: Floats
+    scale: dict[int, Floats] = field(default_factory=dict)
+
+    @cached_property
+    def first(self) -> list[int]:
+        """Number of the first e-node of every class."""
+        out, e = [], 0
+        for ns in self.graph.classes:
+            out.append(e)
+            e += len(ns)
+        return out
+
+    @cached_property
+    def components(self) -> list[list[int]]:
+        """Strongly connected components of the classes reachable from the root, children first; classes ascend in each."""
+        return _components(self.graph)
+
+    @cached_property
+    def cyclic(self) -> frozenset[int]:
+        """Classes in components of several classes (a class that contains itself directly only loses that alternative)."""
+        return frozenset(c for comp in self.components if len(comp) > 1 for c in comp)
+
+    def cost(self, selection: Selection, row: int) -> float:
+        """The total of a selection under a row, by the formula above; inf where something is illegal."""
+        g, w = self.graph, self.weight
+        total, seen, todo = 0.0, {g.root}, [g.root]
+        while todo:
+            c = todo.pop()
+            n = g.classes[c][selection[c]]
+            e = self.first[c] + selection[c]
+            total += float(w[e, row])
+            if e in self.scale:
+                inner, stack = set(n.kids), list(n.kids)
+                body = 0.0
+                while stack:
+                    d = stack.pop()
+                    body += float(w[self.first[d] + selection[d], row])
+                    for k in g.classes[d][selection[d]].kids:
+                        if k not in inner:
+                            inner.add(k)
+                            stack.append(k)
+                total += float(self.scale[e][row]) * body
+                continue
+            for k in n.kids:
+                if k not in seen:
+                    seen.add(k)
+                    todo.append(k)
+        return total
+
+    def ranks(self, row: int) -> dict[int, int]:
+        """Well-founded height of every class that has a finite legal derivation under `row`; alternatives of least height give an acyclic choice."""
+        g = self.graph
+        users: dict[int, list[tuple[int, int]]] = {}
+        missing: dict[tuple[int, int], int] = {}
+        rank: dict[int, int] = {}
+        ready: list[int] = []
+        for comp in self.components:
+            for c in comp:
+                for j, n in enumerate(g.classes[c]):
+                    if self.weight[self.first[c] + j, row] == inf or c in n.kids:
+                        continue
+                    kids = set(n.kids)
+                    missing[c, j] = len(kids)
+                    for k in sorted(kids):
+                        users.setdefault(k, []).append((c, j))
+                    if not kids and c not in rank:
+                        rank[c] = 0
+                        ready.append(c)
+        level = 0
+        while ready:
+            level += 1
+            nxt: list[int] = []
+            for k in ready:
+                for c, j in users.get(k, ()):
+                    missing[c, j] -= 1
+                    if not missing[c, j] and c not in rank:
+                        rank[c] = level
+                        nxt.append(c)
+            ready = nxt
+        return rank
+
+
+def _components(g: FrozenGraph) -> list[list[int]]:
+    """Tarjan's algorithm, iterative; components come out children first."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on: set[int] = set()
+    out: list[list[int]] = []
+    kids = [tuple(dict.fromkeys(k for n in ns for k in n.kids)) for ns in g.classes]
+    work: list[tuple[int, int]] = [(g.root, 0)]
+    while work:
+        c, i = work.pop()
+        if i == 0:
+            index[c] = low[c] = len(index)
+            stack.append(c)
+            on.add(c)
+        for j in range(i, len(kids[c])):
+            k = kids[c][j]
+            if k not in index:
+                work += [(c, j + 1), (k, 0)]
+                break
+            if k in on:
+                low[c] = min(low[c], index[k])
+        else:
+            if low[c] == index[c]:
+                comp = []
+                while True:
+                    d = stack.pop()
+                    on.discard(d)
+                    comp.append(d)
+                    if d == c:
+                        break
+                out.append(sorted(comp))
+            if work:
+                p = work[-1][0]
+                low[p] = min(low[p], low[c])
+    return out
