@@ -12,9 +12,9 @@ from difflib import get_close_matches
 
 def schema() -> None:
     """Print the JSON Schema of a KIR module."""
-    from eqkir.kir.model import Module
+    from eqkir.kir.canonical import schema as kir_schema
 
-    print(json.dumps(Module.model_json_schema(), indent=2, sort_keys=True))
+    print(json.dumps(kir_schema(), indent=2, sort_keys=True))
 
 
 def load_codes() -> None:

@@ -50,7 +50,7 @@ def parse_limits(texts: Sequence[str]) -> dict[str, float]:
 
 def main(paths: Sequence[Path], out: Path | None, jobs: int, options: Options, as_json: bool) -> int:
     """Optimize, write, print; the exit status."""
-    tasks = batch.scan(kir_files(paths), jobs)
+    tasks = batch.scan_files(kir_files(paths), jobs)
     done: list[Outcome] = []
     with _progress() as progress:
         for o in batch.optimize(tasks, options, jobs, out, progress):

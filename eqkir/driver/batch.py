@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from eqkir.base.diagnostics import Diagnostic
@@ -13,25 +12,16 @@ from eqkir.driver.artifacts import write_kernel
 from eqkir.driver.bundle import scratch, write_bundle
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
+from eqkir.driver.scan import Task
 
 Progress = Callable[[str, int, int], None]  # (what, done, total)
 SCAN_SECONDS = 120.0
 
 
-@dataclass(frozen=True)
-class Task:
-    """A kernel to do: its file, its place in the module and its name. `kir` is the text of a module that was never a file."""
-
-    file: str
-    index: int
-    kernel: str
-    kir: str | None = None
-
-
-def scan(files: Sequence[Path], jobs: int) -> list[Task | Outcome]:
+def scan_files(files: Sequence[Path], jobs: int) -> list[Task | Outcome]:
     """The kernels of the files, in order; an unreadable file, or a kernel that does not parse, is a failed outcome in its place."""
     out: dict[int, list[Task | Outcome]] = {}
-    for i, answer in pool.run("eqkir.driver.job:scan", [(str(f),) for f in files], jobs, SCAN_SECONDS):
+    for i, answer in pool.run("eqkir.driver.scan:scan", [(str(f),) for f in files], jobs, SCAN_SECONDS):
         out[i] = [_failed(None, str(files[i]), answer)] if isinstance(answer, pool.Failure) else answer
     return [t for i in range(len(files)) for t in out[i]]
 
@@ -58,7 +48,7 @@ def optimize(
 
     for i, answer in pool.run("eqkir.driver.job:optimize", [(t, options) for t in todo], jobs, options.job_seconds):
         task = todo[i]
-        finished[task] = _failed(task.kernel, task.file, answer) if isinstance(answer, pool.Failure) else answer
+        finished[task] = _failed(task.kernel, task.file, answer, task.kir) if isinstance(answer, pool.Failure) else answer
         if progress:
             progress("kernels", len(finished), len(todo))
         if not batched:
@@ -90,8 +80,8 @@ def folder_names(tasks: Sequence[Task | Outcome]) -> dict[tuple[str, str | None]
     return out
 
 
-def _failed(kernel: str | None, file: str, f: pool.Failure) -> Outcome:
-    o = Outcome(kernel, file, traceback=f.traceback)
+def _failed(kernel: str | None, file: str, f: pool.Failure, kir: str = "") -> Outcome:
+    o = Outcome(kernel, file, traceback=f.traceback, kir=kir)
     code = {"time": codes.TIME, "died": codes.WORKER}.get(f.kind, codes.INTERNAL)
     o.fail(Diagnostic(code, f.message, file=file))
     o.status = "error"
@@ -127,4 +117,4 @@ def _kernel_text(o: Outcome) -> str:
         return ""
 
 
-__all__ = ["Task", "folder_names", "optimize", "scan"]
+__all__ = ["Task", "folder_names", "optimize", "scan_files"]

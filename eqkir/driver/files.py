@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,17 +11,28 @@ from eqkir.driver import codes
 
 
 def kir_files(paths: Iterable[Path]) -> list[Path]:
-    """Files as given, folders expanded to their ``*.json`` at any depth in sorted order (hidden folders left out); no path twice.
+    """Files as given, folders expanded to the modules below them in sorted order; no path twice.
 
-    A file that does not exist stays in the list: reading it gives its diagnosis. Raises EqkirError EQK-RUN-PATH for a folder with none.
+    Below a folder every ``*.json`` counts (hidden folders left out) except one that is well-formed JSON of another kind: no object, or an
+    object with neither ``kir`` nor ``kernels``. A file that does not exist stays in the list: reading it gives its diagnosis. Raises
+    EqkirError EQK-RUN-PATH for a folder without a module.
     """
     out: dict[Path, None] = {}
     for p in paths:
         if not p.is_dir():
             out[p] = None
             continue
-        found = sorted(f for f in p.rglob("*.json") if not any(x.startswith(".") for x in f.relative_to(p).parts))
+        every = sorted(f for f in p.rglob("*.json") if not any(x.startswith(".") for x in f.relative_to(p).parts))
+        found = [f for f in every if not _of_another_kind(f)]
         if not found:
-            raise fail(codes.PATH, f"no *.json under {p}", stage="options")
+            raise fail(codes.PATH, f"no KIR module (*.json) under {p}", stage="options")
         out.update(dict.fromkeys(found))
     return list(out)
+
+
+def _of_another_kind(path: Path) -> bool:
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False  # broken: its diagnosis is due
+    return not isinstance(data, dict) or not ("kir" in data or "kernels" in data)
