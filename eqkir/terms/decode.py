@@ -1,0 +1,134 @@
+"""From a selection (one e-node a class) to a structured `Program`: stages disappear, equal nodes become one, blocks are laid out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from eqkir.extract.graph import FrozenGraph, Selection
+from eqkir.program.abi import Abi, Axis
+from eqkir.program.abstract import Abstract
+from eqkir.program.dag import Dag, Kid, RNode, SegmentDag
+from eqkir.program.model import Program
+from eqkir.program.schedule import ScheduleError, schedule
+
+DecodeError = ScheduleError
+
+
+class _Decoder:
+    def __init__(self, graph: FrozenGraph, selection: Selection) -> None:
+        self.g, self.sel = graph, selection
+        self.dag = Dag()
+        self.memo: dict[int, int] = {}
+        self.origins: dict[int, str] = {}
+        self.open: set[int] = set()
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 100_000))
+
+    def node(self, c: int) -> Any:
+        try:
+            return self.g.classes[c][self.sel[c]]
+        except (KeyError, IndexError):
+            raise DecodeError(f"class {c} has no choice") from None
+
+    def value(self, c: int) -> int:
+        if c not in self.memo:
+            if c in self.open:
+                raise DecodeError("the selection is cyclic")
+            self.open.add(c)
+            n = self.node(c)
+            if n.op == "FReady":
+                r = self.value(n.kids[0])
+            else:
+                kids: tuple[Kid, ...] = tuple(self.items(k) if self.g.sorts[k] == "FL" else self.value(k) for k in n.kids)
+                r = self.dag.make(RNode(n.op, n.labels, n.path, n.attrs, kids))
+            self.memo[c] = r
+            self.open.discard(c)
+            if self.g.origins and self.g.origins[c]:
+                self.origins.setdefault(r, self.g.origins[c])
+        return self.memo[c]
+
+    def items(self, c: int) -> tuple[int, ...]:
+        out: list[int] = []
+        seen: set[int] = set()
+        while (n := self.node(c)).op == "FCons":
+            if c in seen:
+                raise DecodeError("the selection is cyclic")
+            seen.add(c)
+            out.append(self.value(n.kids[0]))
+            c = n.kids[1]
+        return tuple(out)
+
+    def order(self, c: int, depth: int = 0) -> tuple[Any, ...]:
+        if depth > 200:
+            raise DecodeError("the selection is cyclic")
+        n = self.node(c)
+        return (n.op, *n.attrs, *(self.order(k, depth + 1) for k in n.kids))
+
+    def phases(self, c: int, depth: int = 0) -> list[list[int]]:
+        """Phases in order, each a list of stores."""
+        if depth > 2000:
+            raise DecodeError("the selection is cyclic")
+        n = self.node(c)
+        if n.op == "SSeq":
+            return self.phases(n.kids[0], depth + 1) + self.phases(n.kids[1], depth + 1)
+        if n.op == "SPar":
+            a, b = self.phases(n.kids[0], depth + 1), self.phases(n.kids[1], depth + 1)
+            if len(a) > 1 or len(b) > 1:
+                raise DecodeError("phases beside each other")
+            return [a[0] + b[0]]
+        return [[self.value(c)]]
+
+    def segments(self) -> list[SegmentDag]:
+        out = []
+        c = self.g.root
+        while (n := self.node(c)).op == "SGCons":
+            s = self.node(n.kids[0])
+            out.append(SegmentDag(s.attrs[0], self.order(s.kids[0]), tuple(tuple(p) for p in self.phases(s.kids[1]))))
+            c = n.kids[1]
+            if len(out) > 10_000:
+                raise DecodeError("the selection is cyclic")
+        return out
+
+
+def decode(
+    graph: FrozenGraph, selection: Selection, program: Abstract | tuple[Abi, tuple[Axis, ...]], bindings: dict[str, int], options: dict[str, int]
+) -> Program:
+    """The program that a selection denotes, under one binding row. Raises DecodeError where it has no legal order or scope."""
+    abi, axes = (program.abi, program.axes) if isinstance(program, Abstract) else program
+    d = _Decoder(graph, selection)
+    segments = d.segments()
+    p = schedule(d.dag, segments, abi, axes, bindings=bindings, options=options, origins=d.origins)
+    used = _used_parameters(p)
+    return Program(p.abi, p.axes, p.segments, {k: v for k, v in p.bindings.items() if k in used}, p.options, p.preconditions, origins=p.origins)
+
+
+def _used_parameters(p: Program) -> set[str]:
+    from eqkir.program.abi import parameter
+    from eqkir.program.model import Carry, Let, Loop, Store, order_labels
+
+    out: set[str] = set()
+
+    def labels(ls: tuple[str, ...]) -> None:
+        out.update(x for t in ls if (x := parameter(t)))
+
+    def walk(items: Any) -> None:
+        for it in items:
+            if isinstance(it, (Let, Carry, Store)):
+                labels(it.dims)
+                for a in getattr(it, "attrs", ()):
+                    if isinstance(a, str) and ":" in a:
+                        labels((a,))
+            if isinstance(it, Loop):
+                labels((it.label,))
+                walk(it.carries)
+                walk(it.body)
+
+    for s in p.segments:
+        labels(order_labels(s.order))
+        if s.mode == "stride":
+            out.add(f"P:{s.group}")
+        if "TSwz" in str(s.order):
+            out.add(f"G:{s.group}")
+        for ph in s.phases:
+            walk(ph)
+    return out
