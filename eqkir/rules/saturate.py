@@ -1,0 +1,243 @@
+"""Saturation of one program, one iteration at a time, under limits, in a worker that can be killed.
+
+The worker sends the frozen graph after every iteration that was worth it, so that a rule that explodes, a panic or a dead process
+costs this kernel's further improvement and nothing else: the last good graph is used, and the stop reason says so.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import multiprocessing.connection
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from eqkir.base.diagnostics import Diagnostic, EqkirError, register
+from eqkir.extract.graph import FrozenGraph
+from eqkir.program.abstract import Abstract
+from eqkir.program.table import REALISED_SORTS, ROWS
+from eqkir.rules.load import E_EGG, RuleFile, load_rules
+
+E_WORKER = register("EQK-SAT-001", "saturation worker died", "The worker ended before P0 was loaded; nothing could be saved.")
+
+Stop = Literal["saturated", "enodes", "matches", "iterations", "seconds", "memory", "error", "killed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`enodes` realised e-nodes, `matches` rule matches in one iteration, `iterations`: these give the same graph everywhere.
+    `seconds` (wall time) and `memory` (bytes of the worker) are safety nets; a stop by them is flagged as not reproducible."""
+
+    enodes: int = 30_000
+    matches: int = 1_000_000
+    iterations: int = 400
+    seconds: float = 30.0
+    memory: int = 1 << 30
+
+
+@dataclass
+class Report:
+    """What a saturation did. `matches` and `seconds` are by rule; times are for report.json only."""
+
+    stop: Stop = "saturated"
+    message: str = ""
+    reproducible: bool = True
+    iterations: int = 0
+    enodes: int = 0
+    classes: int = 0
+    initial_enodes: int = 0
+    matches: dict[str, int] = field(default_factory=dict)
+    rule_seconds: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass
+class Saturated:
+    graph: FrozenGraph
+    report: Report
+
+
+def _count(eg: Any) -> int:
+    return sum(len(f.rows) for n, f in eg.freeze().functions.items() if n in ROWS and ROWS[n].sort in REALISED_SORTS)
+
+
+class _Run:
+    def __init__(self, program: Abstract, files: list[RuleFile], limits: Limits) -> None:
+        self.program, self.files, self.limits = program, files, limits
+        self.report = Report()
+        self.matches: Counter[str] = Counter()
+        self.times: Counter[str] = Counter()
+        self.names = {r.text: r.name for f in files for r in f.rules}
+        self.families = list(dict.fromkeys(r.family for f in files for r in f.rules if r.family != "facts"))
+
+    def start(self, engine: Any) -> int:
+        """Vocabulary, P0, rules. Returns the root's id. Raises EqkirError."""
+        from eqkir.terms.encode import encode, loader
+        from eqkir.terms.engine import EggError
+        from eqkir.terms.prelude import FAMILIES, vocabulary
+
+        engine.send(vocabulary(), "vocabulary")
+        engine.send(loader(), "vocabulary")
+        rows = encode(self.program)
+        engine.load(rows.tsv())
+        engine.send("".join(f"(ruleset {f})" for f in self.families if f not in FAMILIES), "rules") if set(self.families) - set(FAMILIES) else None
+        for f in self.files:
+            try:
+                engine.send("\n".join(f.commands), "rules")
+            except EggError as e:
+                raise EqkirError(Diagnostic(E_EGG, str(e)[:2000], file=f.path, stage="rules")) from e
+        engine.run("facts", saturate=True)
+        self.report.initial_enodes = _count(engine.egraph)
+        return rows.root
+
+    def note(self, run: Any) -> int:
+        n = 0
+        for k, m in run.num_matches_per_rule.items():
+            self.matches[k] += m
+            n += m
+        for k, t in run.search_and_apply_time_per_rule.items():
+            self.times[k] += t.total_seconds()
+        return n
+
+    def step(self, engine: Any) -> tuple[bool, int]:
+        """One round of every family, facts saturated after each. Returns (anything new, matches)."""
+        changed, matches = False, 0
+        for f in ("place", *self.families):
+            r = engine.run(f)
+            matches += self.note(r)
+            changed |= bool(r.updated)
+            if r.updated:
+                self.note(engine.run("facts", saturate=True))
+        return changed, matches
+
+    def finish(self, stop: Stop, started: float, message: str = "") -> Report:
+        r = self.report
+        r.stop, r.message, r.seconds = stop, message, time.perf_counter() - started
+        r.reproducible = stop not in ("seconds", "memory", "killed")
+        known = {r_.name for f in self.files for r_ in f.rules}
+        r.matches = {n: self.matches.get(n, 0) for n in sorted(known)}
+        r.rule_seconds = {n: self.times.get(n, 0.0) for n in sorted(known)}
+        return r
+
+
+def _rss() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _worker(conn: multiprocessing.connection.Connection, program: Abstract, files: list[RuleFile], limits: Limits) -> None:
+    from eqkir.terms.engine import EggError, session
+    from eqkir.terms.freeze import freeze
+
+    started = time.perf_counter()
+    run = _Run(program, files, limits)
+    soft = limits.memory + _rss() + (1 << 30)
+    resource.setrlimit(resource.RLIMIT_AS, (soft + _vm(), resource.RLIM_INFINITY)) if hasattr(resource, "RLIMIT_AS") else None
+    try:
+        with session() as engine:
+            root = run.start(engine)
+
+            def snapshot(stop: Stop, message: str = "") -> None:
+                g = freeze(engine, root, program.abi, program.origins)
+                run.report.enodes, run.report.classes = g.enodes, len(g.classes)
+                conn.send((g, run.finish(stop, started, message)))
+
+            snapshot("killed", "the worker ended after P0")
+            last = time.perf_counter()
+            stop: Stop = "iterations"
+            message = ""
+            for i in range(limits.iterations):
+                try:
+                    changed, matches = run.step(engine)
+                except EggError as e:
+                    conn.send(("error", str(e)[:2000]))
+                    return
+                run.report.iterations = i + 1
+                if not changed:
+                    stop = "saturated"
+                    break
+                if _count(engine.egraph) > limits.enodes:
+                    stop = "enodes"
+                    break
+                if matches > limits.matches:
+                    stop = "matches"
+                    break
+                if time.perf_counter() - started > limits.seconds:
+                    stop = "seconds"
+                    break
+                if _rss() > limits.memory:
+                    stop = "memory"
+                    break
+                if time.perf_counter() - last > 0.5:
+                    snapshot("killed", f"the worker ended in iteration {i + 2}")
+                    last = time.perf_counter()
+            snapshot(stop, message)
+            conn.send(("done", ""))
+    except EqkirError as e:
+        conn.send(("diagnosis", e.diagnostics))
+
+
+def _vm() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 1 << 34
+
+
+def saturate(
+    program: Abstract,
+    *,
+    rules: Iterable[Path | str] = (),
+    without: Iterable[str] = (),
+    permit: Iterable[str] = (),
+    limits: Limits | None = None,
+) -> Saturated:
+    """Saturate in a worker process. Raises EqkirError for a rule file that is refused, or when the worker died before P0 was loaded."""
+    import egglog.bindings  # noqa: F401  (imported before the fork, so that workers share it)
+
+    lim = limits or Limits()
+    files = load_rules(rules, without, permit)
+    ctx: Any = mp.get_context("fork" if "fork" in mp.get_all_start_methods() else "spawn")
+    here, there = ctx.Pipe(duplex=False)
+    p = ctx.Process(target=_worker, args=(there, program, files, lim), daemon=True)
+    p.start()
+    there.close()
+    best: tuple[FrozenGraph, Report] | None = None
+    failure = ("killed", "the worker was killed")
+    deadline = time.monotonic() + lim.seconds * 1.5 + 5.0
+    try:
+        while True:
+            if not here.poll(max(0.0, deadline - time.monotonic())):
+                failure = ("seconds", "one iteration outlasted the time limit")
+                break
+            try:
+                msg = here.recv()
+            except (EOFError, OSError):
+                failure = ("memory" if p.exitcode in (-6, -9, None) else "killed", f"the worker ended with code {p.exitcode}")
+                break
+            if msg[0] == "diagnosis":
+                raise EqkirError(*msg[1])
+            if msg[0] == "error":
+                failure = ("error", msg[1])
+                break
+            if msg[0] == "done":
+                failure = ("", "")
+                break
+            best = msg
+    finally:
+        p.kill() if failure[0] else None
+        p.join(5.0)
+        here.close()
+    if best is None:
+        raise EqkirError(Diagnostic(E_WORKER, failure[1], stage="saturate"))
+    if failure[0]:
+        best[1].stop, best[1].message = failure  # type: ignore[assignment]
+        best[1].reproducible = failure[0] == "error"
+    return Saturated(*best)
