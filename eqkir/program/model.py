@@ -51,7 +51,7 @@ from eqkir.program.abi import Abi, Axis, axis_of, parameter, traversal
 
 # ------------------------------------------------------------------------------------------------ program space
 #: An order of instances: ("TAx", label) | ("TProd", a, b) row-major | ("TRev", a) last first | ("TInter", a) evens then odds |
-#: ("TSwz", a, b) row-major in bands of ``param("G:<segment>")`` rows of a (L2 grouping) | ("TUnit",) the one instance.
+#: ("TSwz", a, b) bands of ``Param("G:<group>")`` rows of a, inside a band column by column (L2 grouping) | ("TUnit",) the one instance.
 #: Every constructor is a bijection from 0 <= lid < size onto the product of the block indices of its labels.
 Order = tuple[Any, ...]
 
@@ -122,7 +122,13 @@ class Store:
     masked: bool = False
 
 
-Item = Union[Let, Loop, Store]
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Legal stage: every thread of the instance arrives before any goes on, and sees what the others wrote before. Explicit before a store
+    whose alias class the same phase has loaded (a thread may hold a late copy of the old element); implied between phases."""
+
+
+Item = Union[Let, Loop, Store, Barrier]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +164,8 @@ class Program:
     preconditions: tuple[Expr, ...] = ()
     stage: str = "structured"  # structured | legal
     origins: dict[str, str] = field(default_factory=dict)  # "segment/phase/id" -> text; comments only
+    #: legal stage: (label, launch predicate under which every lane of the label is active); a provider may compile both cases
+    specializations: tuple[tuple[str, Expr], ...] = ()
 
     @property
     def axis(self) -> dict[str, Axis]:
@@ -186,6 +194,6 @@ def step(loop: Loop) -> Expr:
 
 
 __all__ = [
-    "Abi", "Axis", "Carry", "Expr", "Item", "Let", "Loop", "Order", "Program", "Region", "Segment", "Store", "Sym", "axis_of", "blocks",
+    "Abi", "Axis", "Barrier", "Carry", "Expr", "Item", "Let", "Loop", "Order", "Program", "Region", "Segment", "Store", "Sym", "axis_of", "blocks",
     "order_labels", "order_size", "parameter", "step", "traversal",
 ]  # fmt: skip

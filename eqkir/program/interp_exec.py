@@ -1,0 +1,454 @@
+"""Execution of one segment for a batch of instances at once.
+
+A value is an array ``(N or 1, *lanes)``: N instances, then its lane labels in the order of `dims`; any of these may have size 1 when the value
+does not depend on it. A ``tuple`` value is a Python tuple of such arrays. A program is compiled to closures once, then run per batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from eqkir.base.dtypes import FLOATS, NUMPY, parse
+from eqkir.base.expr import Expr
+from eqkir.program import interp_scalar as S
+from eqkir.program.abi import axis_of, parameter
+from eqkir.program.interp_memory import MANY, Array, View
+from eqkir.program.interp_reduce import Reducer
+from eqkir.program.interp_space import Space
+from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Segment, Store
+
+Value = Any  # Array or tuple of Arrays
+Run = Callable[["Batch"], None]
+
+
+class Batch:
+    """State of one batch: values, coordinates and active sets by label, and the ids of its instances."""
+
+    __slots__ = ("active", "coords", "env", "ids")
+
+    def __init__(self, ids: Array) -> None:
+        self.ids = ids
+        self.env: dict[int, Value] = {}
+        self.coords: dict[str, Array] = {}
+        self.active: dict[str, Array | None] = {}
+
+
+def aligner(src: tuple[str, ...], dst: tuple[str, ...]) -> Callable[[Array], Array] | None:
+    """A function from arrays with lane dims `src` to arrays that broadcast to lane dims `dst`; None when they do already."""
+    if src == dst or not src:
+        if not src and dst:
+            n = len(dst)
+            return lambda x: x.reshape(x.shape[:1] + (1,) * n)
+        return None
+    kept = [d for d in dst if d in src]
+    perm = (0, *(1 + src.index(d) for d in kept))
+    slots = tuple(d in src for d in dst)
+    plain = perm == tuple(range(len(perm)))
+
+    def go(x: Array) -> Array:
+        y = x if plain else x.transpose(perm)
+        sizes = iter(y.shape[1:])
+        return y.reshape(y.shape[:1] + tuple(next(sizes) if s else 1 for s in slots))
+
+    return go
+
+
+class Compiler:
+    """Compiles the phases of one segment."""
+
+    def __init__(self, program: Program, segment: Segment, space: Space, views: dict[str, View], scalars: dict[str, Array], env: Any, opts: Any) -> None:
+        self.program, self.segment, self.space, self.views, self.scalars, self.opts = program, segment, space, views, scalars, opts
+        self.symbol: Callable[[str], int] = env
+        self.structured = program.stage == "structured"
+        self.reducer = Reducer(opts.order)
+        self.dims: dict[int, tuple[str, ...]] = {}
+        self.dtypes: dict[int, str] = {}
+        self.extent = {a.name: space.value(a.extent) for a in program.axes}
+        self.site = 0
+
+    def lanes(self, dims: tuple[str, ...]) -> tuple[str, ...]:
+        return self.program.lane_dims(dims)
+
+    def sizes(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(self.program.lanes(d) for d in dims)
+
+    def phase(self, items: tuple[Item, ...], where: str) -> Run:
+        self.dims, self.dtypes = {}, {}
+        return self.block(items, where)
+
+    def block(self, items: tuple[Item, ...], where: str) -> Run:
+        runs = [self.item(i, f"{where}/{k}") for k, i in enumerate(items) if not isinstance(i, Barrier)]
+
+        def go(b: Batch) -> None:
+            for r in runs:
+                r(b)
+
+        return go
+
+    def item(self, i: Item, where: str) -> Run:
+        if isinstance(i, Let):
+            f = self.let(i, where)
+            self.define(i)
+            name = i.id
+
+            def go(b: Batch) -> None:
+                b.env[name] = f(b)
+
+            return go
+        if isinstance(i, Store):
+            return self.store(i, where)
+        assert isinstance(i, Loop)
+        return self.loop(i, where)
+
+    def define(self, x: Let | Carry) -> None:
+        self.dims[x.id], self.dtypes[x.id] = self.lanes(x.dims), x.dtype
+
+    # -------------------------------------------------------------------------------------------- operands
+    def operand(self, i: int, dst: tuple[str, ...]) -> Callable[[Batch], Value]:
+        """Value `i`, broadcastable to lane dims `dst`."""
+        f = aligner(self.dims[i], dst)
+        if f is None:
+            return lambda b: b.env[i]
+        if self.dtypes[i] == "tuple":
+            return lambda b: tuple(f(x) for x in b.env[i])
+        return lambda b: f(b.env[i])
+
+    def full(self, i: int, dst: tuple[str, ...]) -> Callable[[Batch], Array]:
+        """Value `i` with every lane of `dst` present."""
+        f, n = self.operand(i, dst), self.sizes(dst)
+
+        def go(b: Batch) -> Array:
+            x = f(b)
+            return x if x.shape[1:] == n else np.broadcast_to(x, x.shape[:1] + n)
+
+        return go
+
+    def coordinate(self, axis: str, dims: tuple[str, ...], lanes: tuple[str, ...]) -> Callable[[Batch], Array]:
+        label = next(d for d in dims if axis_of(d) == axis)
+        f = aligner(self.lanes((label,)), lanes)
+        if f is None:
+            return lambda b: b.coords[label]
+        return lambda b: f(b.coords[label])
+
+    def active(self, labels: tuple[str, ...], lanes: tuple[str, ...]) -> Callable[[Batch], Array | None]:
+        """Where all lane labels of `labels` are active; None: everywhere."""
+        parts = [(d, aligner((d,), lanes)) for d in labels if parameter(d)]
+
+        def go(b: Batch) -> Array | None:
+            out: Array | None = None
+            for d, f in parts:
+                a = b.active[d]
+                if a is not None:
+                    a = f(a) if f else a
+                    out = a if out is None else out & a
+            return out
+
+        return go
+
+    def expression(self, e: Expr, dims: tuple[str, ...], lanes: tuple[str, ...], deps: tuple[int, ...]) -> Callable[[Batch], Any]:
+        """An index expression as int64 arrays (or ints) that broadcast to `lanes`."""
+        op = e.op
+        if op == "int":
+            n = e.args[0]
+            return lambda b: n
+        if op == "sym":
+            n = self.symbol(e.args[0])
+            return lambda b: n
+        if op == "param":
+            n = self.program.bindings[e.args[0]]
+            return lambda b: n
+        if op == "coord":
+            return self.coordinate(e.args[0], dims, lanes)
+        if op == "dep":
+            f = self.operand(deps[e.args[0]], lanes)
+            return lambda b: f(b).astype(np.int64)
+        xs = [self.expression(a, dims, lanes, deps) for a in e.args]
+        g = EXPR[op]
+        if len(xs) == 2:
+            x, y = xs
+            return lambda b: g(x(b), y(b))
+        return lambda b: g(*(f(b) for f in xs))
+
+    # -------------------------------------------------------------------------------------------- lets
+    def let(self, x: Let, where: str) -> Callable[[Batch], Value]:
+        dims = self.lanes(x.dims)
+        match x.op:
+            case "Const":
+                c = np.array([parse(x.attrs[0], x.dtype)]).astype(NUMPY[x.dtype]).reshape((1,) * (1 + len(dims)))
+                return lambda b: c
+            case "Scalar":
+                s = self.scalars[x.attrs[0]].reshape((1,) * (1 + len(dims)))
+                return lambda b: s
+            case "Index":
+                return self.index(x, dims)
+            case "Un" | "Bin" | "Tri" | "Cast" | "Bitcast":
+                return self.pointwise(x, dims)
+            case "Pick":
+                t, i = self.operand(x.args[0], dims), x.attrs[0]
+                return lambda b: t(b)[i]
+            case "Load" | "LoadM":
+                return self.load(x, dims, where)
+            case "Active":
+                label = x.attrs[0]
+                n = self.extent[axis_of(label)]
+                f = self.coordinate(axis_of(label), (label,), dims)
+                return lambda b: f(b) < n
+            case "Splat" | "Trans":
+                return self.full(x.args[0], dims)
+        return self.structured_let(x, dims)
+
+    def index(self, x: Let, dims: tuple[str, ...]) -> Callable[[Batch], Array]:
+        f = self.expression(x.attrs[0], x.dims, dims, x.args)
+        t, live, rank = NUMPY[x.dtype], self.active(x.dims, dims), 1 + len(dims)
+        poison = self.opts.poison(x.dtype) if self.structured else None
+
+        def go(b: Batch) -> Array:
+            v = np.asarray(f(b))
+            v = (v if v.ndim else v.reshape((1,) * rank)).astype(t)
+            a = live(b) if poison is not None else None
+            return v if a is None else np.where(a, v, poison)
+
+        return go
+
+    def pointwise(self, x: Let, dims: tuple[str, ...]) -> Callable[[Batch], Array]:
+        xs, src = [self.operand(a, dims) for a in x.args], self.dtypes[x.args[0]]
+        f = S_pointwise(x, src)
+        if len(xs) == 1:
+            (p,) = xs
+            return lambda b: f(p(b))
+        if len(xs) == 2:
+            p, q = xs
+            return lambda b: f(p(b), q(b))
+        return lambda b: f(*(v(b) for v in xs))
+
+    def structured_let(self, x: Let, dims: tuple[str, ...]) -> Callable[[Batch], Value]:
+        r = self.reducer
+        if x.op in ("RedTree", "FragRed"):
+            fn, label = x.attrs
+            f, live, pos = self.over(x.args[0], dims, label)
+            return lambda b: r.reduce(fn, f(b), pos, x.dtype, live(b))
+        if x.op in ("RedNTree", "FragRedN"):
+            label, region = x.attrs
+            n = len(region.dtypes)
+            idents = [self.operand(i, (*dims, label)) for i in x.args[:n]] if x.op == "RedNTree" else []
+            parts = [self.over(i, dims, label) for i in x.args[-n:]]
+            return lambda b: r.reduce_n(
+                region, tuple(p[0](b) for p in parts), [i(b) for i in idents], len(dims) + 1, parts[0][1](b), has_identity=bool(idents)
+            )
+        label = x.attrs[-1]
+        return self.contraction(x, dims, label, x.args[2] if len(x.args) == 3 else None)
+
+    def over(self, i: int, dims: tuple[str, ...], label: str) -> tuple[Callable[[Batch], Array], Callable[[Batch], Array | None], int]:
+        """Operand `i` with `label` last, its active set (structured stage only) and the position of that axis."""
+        lanes = (*(d for d in dims if d != label), label)
+        live = self.active((label,) if self.structured else (), lanes)
+        return self.full(i, lanes), live, len(lanes)
+
+    def contraction(self, x: Let | Carry, dims: tuple[str, ...], label: str, init: int | None) -> Callable[[Batch], Array]:
+        """acc + sum over `label` of a*b in x.dtype; a label with one lane contributes one product."""
+        a, b = x.args[:2]
+        bound = self.lanes((label,))
+        da, db = self.dims[a], self.dims[b]
+        both = [d for d in dims if d in da and d in db]
+        only_a, only_b = [d for d in dims if d in da and d not in db], [d for d in dims if d in db and d not in da]
+        fa, fb = self.full(a, (*both, *only_a, *bound)), self.full(b, (*both, *only_b, *bound))
+        live = self.active((label,) if self.structured else (), bound)
+        out = aligner((*both, *only_a, *only_b), dims)
+        acc = self.operand(init, dims) if init is not None else None
+        ta, tb = self.dtypes[a], self.dtypes[b]
+        nb, na = len(both), len(only_a)
+
+        def go(e: Batch) -> Array:
+            xa, xb = S.cast(fa(e), ta, x.dtype), S.cast(fb(e), tb, x.dtype)
+            y = self.reducer.contract(xa, xb, nb, na, bool(bound), x.dtype, live(e))
+            y = out(y) if out else y
+            return y if acc is None else S.binary("add", acc(e), y, x.dtype)
+
+        return go
+
+    # -------------------------------------------------------------------------------------------- memory
+    def place(self, view: View, ixs: tuple[Expr, ...], dims: tuple[str, ...], lanes: tuple[str, ...], deps: tuple[int, ...], where: str) -> Any:
+        fs = [self.expression(e, dims, lanes, deps) for e in ixs]
+        return lambda b, mask: view.locate([f(b) for f in fs], mask, where)
+
+    def load(self, x: Let, dims: tuple[str, ...], where: str) -> Callable[[Batch], Array]:
+        name, version, ixs, _ = x.attrs
+        view, (valid_id, fill_id), deps = self.views[name], x.args[:2], x.args[2:]
+        place = self.place(view, ixs, x.dims, dims, deps, where)
+        valid, fill = self.operand(valid_id, dims), self.operand(fill_id, dims)
+        live, t = self.active(x.dims if self.structured else (), dims), NUMPY[x.dtype]
+        poison = self.opts.poison(x.dtype)
+
+        def go(b: Batch) -> Array:
+            ok, act = valid(b), live(b)
+            mask = None if ok.all() else ok
+            touch = mask if act is None else act if mask is None else mask & act
+            e = place(b, touch)
+            e = e if e.ndim else e.reshape((1,) * (1 + len(dims)))
+            if touch is None:
+                flat = e.reshape(-1)
+                return view.load(flat, version, self.readers(b, e), where).reshape(e.shape)
+            other = fill(b) if mask is not None else poison
+            shape = np.broadcast_shapes(e.shape, touch.shape, np.shape(other))
+            touch = np.broadcast_to(touch, shape)
+            e = np.broadcast_to(e, shape)
+            who = self.readers(b, e, touch)
+            out = np.empty(shape, t)
+            out[...] = other
+            if act is not None and mask is not None:
+                out = np.where(act, out, poison)
+            out[touch] = view.load(e[touch], version, who, where)
+            return out
+
+        return go
+
+    def readers(self, b: Batch, e: Array, mask: Array | None = None) -> Array | int:
+        if e.shape[0] == 1:
+            return int(b.ids[0]) if b.ids.size == 1 else MANY
+        ids = np.broadcast_to(b.ids.reshape((-1,) + (1,) * (e.ndim - 1)), e.shape)
+        return ids.reshape(-1) if mask is None else ids[mask]
+
+    def store(self, x: Store, where: str) -> Run:
+        dims = self.lanes(x.dims)
+        view = self.views[x.view]
+        place = self.place(view, x.ixs, x.dims, dims, x.deps, where)
+        value, valid = self.operand(x.value, dims), self.operand(x.valid, dims)
+        live, sizes = self.active(x.dims if self.structured else (), dims), self.sizes(dims)
+        self.site += 1
+        site = self.opts.site(self.site)
+
+        def go(b: Batch) -> None:
+            act = live(b)
+            mask = valid(b) if act is None else valid(b) & act
+            e = place(b, mask)
+            shape = (b.ids.size, *sizes)
+            mask = np.broadcast_to(mask, shape)
+            ids = np.broadcast_to(b.ids.reshape((-1,) + (1,) * len(sizes)), shape)
+            view.store(
+                np.broadcast_to(e, shape)[mask], np.broadcast_to(value(b), shape)[mask], x.version, site, ids[mask], where
+            )
+
+        return go
+
+    # -------------------------------------------------------------------------------------------- loops
+    def loop(self, x: Loop, where: str) -> Run:
+        extent, chunk = self.extent[x.axis], self.program.lanes(x.label)
+        scalar = parameter(x.label) is None
+        lanes = np.arange(chunk, dtype=np.int64).reshape(1, -1)
+        phis = [c for c in x.carries if c.op == "Phi"]
+        inits = [self.full(c.inits[0], self.lanes(c.dims)) for c in phis]
+        for c in phis:
+            self.define(c)
+        body = self.block(x.body, f"{where}/body")
+        nexts = [self.full(c.args[0], self.lanes(c.dims)) for c in phis]
+        sums = [self.carry(c, x.label) for c in x.carries if c.op != "Phi"]
+        for c in x.carries:
+            self.define(c)
+
+        def go(b: Batch) -> None:
+            for c, f in zip(phis, inits, strict=True):
+                b.env[c.id] = f(b)
+            state = [start(b) for start, _, _ in sums]
+            saved = b.coords.get(x.label), b.active.get(x.label)
+            for it in range(-(-extent // chunk)):
+                if scalar:
+                    b.coords[x.label] = np.array([it], np.int64)
+                else:
+                    at = it * chunk + lanes
+                    b.coords[x.label] = at
+                    b.active[x.label] = None if (it + 1) * chunk <= extent else at < extent
+                body(b)
+                state = [step(b, s) for (_, step, _), s in zip(sums, state, strict=True)]
+                new = [f(b) for f in nexts]
+                for c, v in zip(phis, new, strict=True):
+                    b.env[c.id] = v
+            if saved[0] is None:
+                b.coords.pop(x.label, None)
+                b.active.pop(x.label, None)
+            else:
+                b.coords[x.label], b.active[x.label] = saved[0], saved[1]
+            for (_, _, finish), s, c in zip(sums, state, (c for c in x.carries if c.op != "Phi"), strict=True):
+                b.env[c.id] = finish(s)
+
+        return go
+
+    def carry(self, c: Carry, label: str) -> tuple[Callable[[Batch], Any], Callable[[Batch, Any], Any], Callable[[Any], Value]]:
+        """Start, step and finish of a structured carry."""
+        dims, r = self.lanes(c.dims), self.reducer
+        shape = (1, *self.sizes(dims))
+        if c.op in ("ConLoop", "ConAccLoop"):
+            product = self.contraction(c, dims, label, None)
+            zero = np.zeros(shape, NUMPY[c.dtype])
+            init = self.full(c.inits[0], dims) if c.inits else None
+            return (lambda b: init(b) if init else zero), (lambda b, s: S.binary("add", s, product(b), c.dtype)), (lambda s: s)
+        scalar = parameter(label) is None
+        over = dims if scalar else (*dims, label)
+        live = self.active((label,), over)
+        args = [self.full(a, over) for a in c.args]
+        lanes = "lanes" in c.attrs and not scalar
+        if c.op == "RedLoop":
+            fn = c.attrs[0]
+            neutral = np.full((1, *self.sizes(over)) if lanes else shape, S.identity(fn, c.dtype), NUMPY[c.dtype])
+
+            def step(b: Batch, s: Array) -> Array:
+                v, act = args[0](b), live(b)
+                if scalar:
+                    return S.combine(fn, s, v, c.dtype)
+                if lanes:
+                    return S.combine(fn, s, v if act is None else np.where(act, v, neutral.dtype.type(S.identity(fn, c.dtype))), c.dtype)
+                return S.combine(fn, s, r.reduce(fn, v, len(over), c.dtype, act), c.dtype)
+
+            def finish(s: Array) -> Array:
+                return r.reduce(fn, s, len(over), c.dtype, None) if lanes else s
+
+            return (lambda b: neutral), step, finish
+        region = next(a for a in c.attrs if not isinstance(a, str))
+        idents = [self.full(i, over if lanes else dims) for i in c.inits]
+        wide = [self.full(i, over) for i in c.inits]
+
+        def step_n(b: Batch, s: tuple[Array, ...]) -> tuple[Array, ...]:
+            v, act = tuple(f(b) for f in args), live(b)
+            if lanes and act is not None:
+                v = tuple(np.where(act, x, f(b)) for x, f in zip(v, wide, strict=True))
+            if not scalar and not lanes:
+                v = r.reduce_n(region, v, [f(b) for f in wide], len(over), act, has_identity=True)
+            return r.apply(region, s, v)
+
+        def finish_n(s: tuple[Array, ...]) -> tuple[Array, ...]:
+            return r.reduce_n(region, s, [], len(over), None, has_identity=False) if lanes else s
+
+        return (lambda b: tuple(f(b) for f in idents)), step_n, finish_n
+
+
+def S_pointwise(x: Let, src: str) -> Callable[..., Array]:
+    """The pointwise function of a let whose first operand has dtype `src`."""
+    match x.op:
+        case "Un":
+            fn = x.attrs[0]
+            return lambda a: S.unary(fn, a, src)
+        case "Bin":
+            fn = x.attrs[0]
+            return lambda a, b: S.binary(fn, a, b, src)
+        case "Tri" if x.attrs[0] == "select":
+            return lambda c, a, b: np.where(c, a, b)
+        case "Tri":
+            return lambda a, b, c: S.fma(a, b, c, src)
+        case "Cast":
+            return lambda a: S.cast(a, src, x.dtype)
+    return lambda a: S.bitcast(a, x.dtype)
+
+
+def _divide(f: Any) -> Callable[[Any, Any], Any]:
+    return lambda a, b: f(a, np.where(np.asarray(b) == 0, 1, b))
+
+
+EXPR: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": _divide(np.floor_divide),
+    "mod": _divide(np.mod), "min": np.minimum, "max": np.maximum, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
+    "select": np.where,
+}  # fmt: skip
+__all__ = ["FLOATS", "Batch", "Compiler", "aligner"]

@@ -1,0 +1,118 @@
+"""Hand-written programs: an elementwise kernel, row softmax and a matrix product, in P0 form, fragment form and legal form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqkir.base.expr import Coord, Expr, Sym, lift
+from eqkir.program.abi import Abi, Axis, ScalarParam, SymbolParam, ViewParam
+from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Segment, Store
+
+
+@dataclass
+class Block:
+    """Appends items; `Block.loop` opens a nested one."""
+
+    items: list[Item] = field(default_factory=list)
+    counter: list[int] = field(default_factory=lambda: [0])
+
+    def new(self) -> int:
+        self.counter[0] += 1
+        return self.counter[0] - 1
+
+    def let(self, op: str, attrs: tuple[Any, ...] = (), args: tuple[int, ...] = (), dims: tuple[str, ...] = (), dtype: str = "f32") -> int:
+        i = self.new()
+        self.items.append(Let(i, op, attrs, args, dims, dtype))
+        return i
+
+    def const(self, text: str, dtype: str = "f32") -> int:
+        return self.let("Const", (text,), dtype=dtype)
+
+    def true(self) -> int:
+        return self.const("true", "bool")
+
+    def load(self, view: str, ixs: tuple[Any, ...], dims: tuple[str, ...], dtype: str = "f32", version: int = 0) -> int:
+        return self.let("Load", (view, version, exprs(ixs), "ptr"), (self.true(), self.const("0.0", dtype)), dims, dtype)
+
+    def bin(self, fn: str, a: int, b: int, dims: tuple[str, ...], dtype: str = "f32") -> int:
+        return self.let("Bin", (fn,), (a, b), dims, dtype)
+
+    def un(self, fn: str, a: int, dims: tuple[str, ...], dtype: str = "f32") -> int:
+        return self.let("Un", (fn,), (a,), dims, dtype)
+
+    def store(self, view: str, ixs: tuple[Any, ...], value: int, dims: tuple[str, ...], version: int = 1) -> None:
+        self.items.append(Store(view, version, exprs(ixs), value, self.true(), (), dims))
+
+    def body(self) -> Block:
+        return Block(counter=self.counter)
+
+    def loop(self, label: str, body: Block, carries: tuple[Carry, ...] = (), stage: int = 0) -> None:
+        self.items.append(Loop(label.split(":")[0], label, stage, carries, tuple(body.items)))
+
+
+def exprs(ixs: tuple[Any, ...]) -> tuple[Expr, ...]:
+    return tuple(Coord(i) if isinstance(i, str) else lift(i) for i in ixs)
+
+
+def abi(kernel: str, *views: tuple[Any, ...], scalars: tuple[tuple[str, str], ...] = (), symbols: str = "") -> Abi:
+    vs = tuple(ViewParam(n, role, dtype, tuple(lift(e) for e in shape), k) for k, (n, role, dtype, shape) in enumerate(views))
+    names = symbols.split() or sorted({str(e) for _, _, _, shape in views for e in shape if isinstance(e, str)})
+    return Abi(kernel, vs, tuple(ScalarParam(*s) for s in scalars), tuple(SymbolParam(n) for n in names))
+
+
+def elementwise(order: Order = ("TAx", "i:O1"), mode: str = "grid", dtype: str = "f32", **bindings: int) -> Program:
+    """y[i] = (x[i] + s) * 2"""
+    label = "i:OB" if "i:OB" in str(order) else "i:O1"
+    b, d = Block(), (label,)
+    s = b.let("Scalar", ("s",), dtype=dtype)
+    v = b.bin("mul", b.bin("add", b.load("x", ("i",), d, dtype), s, d, dtype), b.const("2.0", dtype), d, dtype)
+    b.store("y", ("i",), v, d)
+    a = abi("elementwise", ("x", "in", dtype, ("N",)), ("y", "out", dtype, ("N",)), scalars=(("s", dtype),))
+    return Program(a, (Axis("i", Sym("N"), "own"),), (Segment("g0", order, mode, (tuple(b.items),)),), bindings)
+
+
+def softmax(form: str = "L1", row: str = "O1", mode: str = "tree", **bindings: int) -> Program:
+    """Row softmax of x[M, N]; `form`: L1 | LC (three loops, carries in `mode`) | W (one fragment)."""
+    r, c = f"r:{row}", f"c:{form}"
+    top = Block()
+    if form == "W":
+        x = top.load("x", ("r", "c"), (r, c))
+        m = top.let("RedTree", ("max", c), (x,), (r,))
+        e = top.un("exp", top.bin("sub", x, m, (r, c)), (r, c))
+        s = top.let("RedTree", ("sum", c), (e,), (r,))
+        top.store("y", ("r", "c"), top.bin("div", e, s, (r, c)), (r, c))
+    else:
+        b = top.body()
+        m = top.new()
+        top.loop(c, b, (Carry(m, "RedLoop", ("max", mode), (b.load("x", ("r", "c"), (r, c)),), (), (r,), "f32"),), 0)
+        b = top.body()
+        e = b.un("exp", b.bin("sub", b.load("x", ("r", "c"), (r, c)), m, (r, c)), (r, c))
+        s = top.new()
+        top.loop(c, b, (Carry(s, "RedLoop", ("sum", mode), (e,), (), (r,), "f32"),), 1)
+        b = top.body()
+        e = b.un("exp", b.bin("sub", b.load("x", ("r", "c"), (r, c)), m, (r, c)), (r, c))
+        b.store("y", ("r", "c"), b.bin("div", e, s, (r, c)), (r, c))
+        top.loop(c, b, (), 2)
+    a = abi("softmax", ("x", "in", "f32", ("M", "N")), ("y", "out", "f32", ("M", "N")))
+    axes = (Axis("r", Sym("M"), "own"), Axis("c", Sym("N"), "loop"))
+    return Program(a, axes, (Segment("g0", ("TAx", r), "grid", (tuple(top.items),)),), bindings)
+
+
+def gemm(own: str = "O1", k: str = "L1", order: Order | None = None, impl: str = "mma", dtype: str = "f32", **bindings: int) -> Program:
+    """c[M, N] = a[M, K] @ b[K, N]"""
+    i, j, k = f"i:{own}", f"j:{own}", f"k:{k}"
+    top = Block()
+    b = top.body()
+    carry_args = (b.load("a", ("i", "k"), (i, k), dtype), b.load("b", ("k", "j"), (k, j), dtype))
+    acc = top.new()
+    if k.endswith("W"):
+        top.items += b.items
+        top.items.append(Let(acc, "ConWhole", (impl, k), carry_args, (i, j), "f32"))
+    else:
+        top.loop(k, b, (Carry(acc, "ConLoop", (impl,), carry_args, (), (i, j), "f32"),))
+    top.store("c", ("i", "j"), top.let("Cast", (dtype,), (acc,), (i, j), dtype) if dtype != "f32" else acc, (i, j))
+    a = abi("gemm", ("a", "in", dtype, ("M", "K")), ("b", "in", dtype, ("K", "N")), ("c", "out", dtype, ("M", "N")))
+    axes = (Axis("i", Sym("M"), "own"), Axis("j", Sym("N"), "own"), Axis("k", Sym("K"), "loop"))
+    t = order or ("TProd", ("TAx", i), ("TAx", j))
+    return Program(a, axes, (Segment("g0", t, "grid", (tuple(top.items),)),), {**bindings})
