@@ -1,4 +1,7 @@
-"""`python -m corpus.build [--check]`: write `corpus/json/*.json` (one kernel a file) and `tests/corpus_shapes.json` from the builder scripts, or compare."""
+"""The corpus as files: `corpus/json/*.json`, one kernel a file, and `tests/corpus_shapes.json`.
+
+`python -m corpus.build` writes them from the builder scripts; with `--check` it compares only.
+"""
 
 from __future__ import annotations
 

@@ -77,5 +77,7 @@ def variance(k: Builder) -> None:
 
 KERNELS = [
     *(builtin(fn, where) for fn in ("sum", "mean", "max", "prod", "any") for where in AXES),
-    *(arg(fn, where) for fn, where in (("argmax", "inner"), ("argmax", "middle"), ("argmin", "inner"), ("argmin", "outer"), ("min_index", "inner"))),
+    *(arg("argmax", where) for where in ("inner", "middle")),
+    *(arg("argmin", where) for where in ("inner", "outer")),
+    arg("min_index", "inner"),
 ]

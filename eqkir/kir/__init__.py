@@ -9,14 +9,15 @@ from eqkir.kir import type_rules as _type_rules  # noqa: F401  (registers the ru
 from eqkir.kir.builder import Builder, kernel, module
 from eqkir.kir.canonical import canonical, digest, dumps, schema, to_json
 from eqkir.kir.extents import Extents
-from eqkir.kir.load import load_bytes, load_file, read, read_file
+from eqkir.kir.load import Broken, Reading, load_bytes, load_file, read, read_file, survey, survey_file
 from eqkir.kir.model import VERSION, Constexpr, Kernel, Module, Op, Region, Scalar, Symbol, View, operation, refresh
 from eqkir.kir.positions import Positions
 from eqkir.kir.types import CONSTEXPR_DTYPE, DomainType, TensorType, Type, infer, type_rule
-from eqkir.kir.verify import check, verify
+from eqkir.kir.verify import check, check_kernel, verify, verify_kernel
 
 __all__ = [
-    "CONSTEXPR_DTYPE", "VERSION", "Builder", "Constexpr", "DomainType", "Extents", "Kernel", "Module", "Op", "Positions", "Region",
-    "Scalar", "Symbol", "TensorType", "Type", "View", "canonical", "check", "digest", "dumps", "infer", "kernel", "load_bytes",
-    "load_file", "module", "operation", "read", "read_file", "refresh", "schema", "to_json", "type_rule", "verify",
+    "Broken", "Builder", "CONSTEXPR_DTYPE", "Constexpr", "DomainType", "Extents", "Kernel", "Module", "Op", "Positions", "Reading",
+    "Region", "Scalar", "Symbol", "TensorType", "Type", "VERSION", "View", "canonical", "check", "check_kernel", "digest", "dumps",
+    "infer", "kernel", "load_bytes", "load_file", "module", "operation", "read", "read_file", "refresh", "schema", "survey",
+    "survey_file", "to_json", "type_rule", "verify", "verify_kernel",
 ]  # fmt: skip

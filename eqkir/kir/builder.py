@@ -27,10 +27,12 @@ from eqkir.kir import ops
 from eqkir.kir.codes import CODES, STAGE
 from eqkir.kir.extents import Extents
 from eqkir.kir.model import Arg, Constexpr, Kernel, Loc, Module, Op, Param, Region, Scalar, Symbol, View
+from eqkir.kir.node import tag
 from eqkir.kir.types import RULES, Context, TensorType, TypeFault, declare
 from eqkir.kir.values import Dim, DomainRef, Points, Value, ViewRef, flat, number
 
 Number = bool | int | float
+Pairs = Sequence[tuple[int, int]]
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -120,15 +122,17 @@ class Builder:
         return tuple(Value(self, i) for i in ids)
 
     def one(self, cls: type[Op], **fields: Any) -> Value:
+        """`emit` of an operation with one result."""
         return self.emit(cls, **fields)[0]
 
     def shared(self, cls: type[Op], **fields: Any) -> Value:
         """Like `one`, but an equal operation of an open block is used again (constants and coordinates)."""
-        key = (cls.model_fields["op"].default, repr(sorted(fields.items())))
+        key = (tag(cls), repr(sorted(fields.items())))
         for known in reversed(self._known[self._closed[-1] :]):
             if key in known:
-                return known[key]
-        self._known[-1][key] = v = self.one(cls, **fields)
+                old: Value = known[key]
+                return old
+        v = self._known[-1][key] = self.one(cls, **fields)
         return v
 
     def _block(self, names: int, dtypes: Sequence[str], fill: Callable[[list[Value]], Sequence[Value]], closed: bool) -> Region:
@@ -247,7 +251,7 @@ class Builder:
         value, where = self.reduce((x, index), a, (worst, int_range(dtype)[1]), better, keepdims)
         return value, where
 
-    def contract(self, lhs: Value, rhs: Value, reduce: Sequence[tuple[int, int]], batch: Sequence[tuple[int, int]] = (), acc: str = "f32") -> Value:
+    def contract(self, lhs: Value, rhs: Value, reduce: Pairs, batch: Pairs = (), acc: str = "f32") -> Value:
         """Sum of products over paired axes; result axes: batch, lhs free, rhs free; its dtype is `acc`."""
         return self.one(ops.Contract, lhs=lhs.id, rhs=rhs.id, reduce=tuple(map(tuple, reduce)), batch=tuple(map(tuple, batch)), acc=acc)
 

@@ -11,7 +11,7 @@ _TABLE: dict[str, tuple[str, str]] = {
     "UTF8": ("the file is not UTF-8", "KIR is JSON in UTF-8 without a byte order mark; the message names the first bad byte."),
     "JSON": ("the file is not JSON", "The text breaks the JSON grammar (RFC 8259), is truncated, or something follows the value."),
     "DEPTH": ("nested too deeply", "Arrays and objects nest at most 200 deep; no kernel needs more than a few dozen."),
-    "SIZE": ("the file is too large", "At most 64 MiB and one million JSON values are read."),
+    "SIZE": ("the file is too large", "At most 64 MiB, one million JSON values and 4096 kernels are read."),
     "DUPKEY": ("a key occurs twice in one object", "Which of the two values counts is undefined in JSON, so neither is taken."),
     "NUMBER": (
         "a number that KIR does not take",
@@ -22,17 +22,17 @@ _TABLE: dict[str, tuple[str, str]] = {
     "OP": ("unknown operation", "The `op` of an operation must be one of those that `eqkir schema` lists."),
     "KIND": ("unknown kind of parameter", "The `kind` of a parameter is view, scalar or constexpr."),
     "FIELD": ("a field is missing or unknown", "Every object has the fields of the schema (`eqkir schema`) and no others."),
-    "VALUE": ("a field holds a value of the wrong kind", "The value has the wrong JSON type or lies outside its range; nothing is converted."),
+    "VALUE": ("a field holds a value of the wrong kind", "The value has the wrong JSON type or lies outside its range; none is converted."),
     # names
-    "NAME": ("a name is defined twice", "Values, parameters and symbols of one kernel share one name space; kernels of one module another."),
+    "NAME": ("a name is defined twice", "Values, parameters and symbols of a kernel share one name space; kernels of a module another."),
     "ID": ("an id that nothing defines", "An operand names a value that neither an operation, a region argument nor a parameter defines."),
     "ORDER": ("used before its definition", "Operations stand in order: an operand is defined by an earlier operation."),
     "CYCLE": ("values that depend on each other", "Values are immutable: no value may depend on itself through other operations."),
     "SCOPE": ("a value used outside its region", "A value defined inside a region (a parallel body, a combine) is visible there only."),
     "SYMBOL": (
         "an unknown or ill-declared symbol",
-        "Extents name a declared symbol, an int constexpr or an integer scalar (views: a symbol or an int constexpr). A symbol's min, max and "
-        "multiple_of must leave at least one value.",
+        "Extents name a declared symbol, an int constexpr or an integer scalar (views: a symbol or an int constexpr). A symbol's min, max "
+        "and multiple_of must leave at least one value.",
     ),
     "EXTENT": (
         "a malformed extent",
@@ -41,13 +41,13 @@ _TABLE: dict[str, tuple[str, str]] = {
     ),
     "VIEW": ("an unknown view", "Loads, stores and noalias name a parameter of kind view."),
     "NOALIAS": ("a malformed noalias set", "A noalias set holds at least two different views of the kernel."),
-    "CONSTEXPR": ("a malformed constexpr", "The default has the declared type; an enum has distinct choices and its default is one of them."),
+    "CONSTEXPR": ("a malformed constexpr", "The default has the declared type; an enum has distinct choices, its default among them."),
     # types
     "KIND-OF-VALUE": ("a domain where a tensor is needed, or the reverse", "Domains are not tensors: `indices` gives their coordinates."),
     "DTYPE": ("operands of the wrong dtype", "No operation converts: the dtypes must be those that the operation states; use `cast`."),
     "SHAPE": (
         "shapes that do not fit",
-        "Two extents are equal only if they are the same expression after the declared equalities; size 1 broadcasts, aligned from the right.",
+        "Two extents are equal only if they are one expression after the declared equalities; size 1 broadcasts, aligned from the right.",
     ),
     "AXIS": ("an axis that does not exist, or twice", "Axes are 0 <= axis < rank, each at most once; a permutation names each axis once."),
     "COORDS": ("wrong number of coordinates", "A load or store has one coordinate for each axis of the view."),
@@ -59,19 +59,19 @@ _TABLE: dict[str, tuple[str, str]] = {
     ),
     "REGION": (
         "a malformed region",
-        "A combine region takes 2n scalars of the operands' (accumulator) dtypes and yields n of them, uses pointwise operations on its own "
-        "values only, and n identities of those dtypes stand beside it; a parallel body takes one index point a domain and yields nothing.",
+        "A combine region takes 2n scalars of the operands' dtypes and yields n of them, uses pointwise operations on its own values "
+        "only, and n identities of those dtypes stand beside it; a parallel body takes one index point a domain and yields nothing.",
     ),
     # effects
-    "READ-OUT": ("an `out` view is read before it was written", "The contents of an `out` view are undefined; declare it `inout` to read it."),
+    "READ-OUT": ("an `out` view is read before it was written", "An `out` view's contents are undefined; declare it `inout` to read it."),
     "WRITE-IN": ("an `in` view is written", "Declare the view `out` or `inout` to store to it."),
     "NO-EFFECT": ("the kernel stores nothing", "A kernel without a store computes nothing that a caller can see."),
     "CONFLICT": (
         "two points write (or one writes and one reads) one element",
-        "Points of a parallel, and elements of one whole-tensor store, are unordered, so each must touch elements of its own: the coordinates "
-        "must tell them apart. Here they provably do not.",
+        "Points of a parallel, and elements of one whole-tensor store, are unordered, so each must touch elements of its own: the "
+        "coordinates must tell them apart. Here they provably do not.",
     ),
-    "BOUNDS": ("a coordinate that lies outside the view", "Coordinates never clamp or wrap: 0 <= coordinate < extent wherever `valid` holds."),
+    "BOUNDS": ("a coordinate that lies outside the view", "Coordinates never clamp or wrap: 0 <= coordinate < extent where `valid` holds."),
     "SHIFT": ("a shift amount outside its range", "Shifts need 0 <= n < the width of the dtype."),
     "DIVISION": ("an integer division by zero", "`floordiv` and `mod` by zero are invalid input."),
     "CAST": ("a constant cast that has no result", "Casting NaN, an infinity or an out-of-range value to an integer is invalid."),

@@ -22,6 +22,7 @@ from eqkir.kir.model import Kernel, Op
 from eqkir.kir.type_rules import constant_value, int_range
 from eqkir.kir.types import Context, DomainType, TensorType
 
+_DIFFER = "coordinates that differ"
 Var = str | int  # the id of a point, or an axis counted from the right: -1, -2, …
 
 
@@ -255,13 +256,13 @@ class Effects:
         for v in over:
             if v not in steers and not any(v in c.deps for c in a.coords):
                 what = f"point {v}" if isinstance(v, str) else f"axis {v + len(a.shape)} of the stored tensor"
-                self.say("CONFLICT", f"no coordinate depends on {what}: its elements are written more than once", a.pointer, "coordinates that differ")
+                self.say("CONFLICT", f"no coordinate depends on {what}: elements are written more than once", a.pointer, _DIFFER)
                 return
         if steers or any(c.terms is None for c in a.coords):
             return
         zero = [0] * len(a.coords)
         if (d := self.meet(a, over, zero, any)) is not None:
-            self.say("CONFLICT", f"positions that differ by {_delta(d)} write one element", a.pointer, "coordinates that differ")
+            self.say("CONFLICT", f"positions that differ by {_delta(d)} write one element", a.pointer, _DIFFER)
 
     def meet(self, a: Access, over: list[Var], offsets: list[int], moved: Callable[[list[int]], bool]) -> dict[Var, int] | None:
         """Small steps of the positions, `moved`, after which every coordinate has changed by its offset."""
@@ -316,7 +317,8 @@ class Effects:
             if x.nonneg(sub(Int(-1), low)):
                 self.say("BOUNDS", f"coordinate {x.canon(low)} of {view.id}", f"{a.pointer}/coords/{i}", "at least 0")
             elif x.nonneg(sub(high, self.ctx.extent(e, ""))):
-                self.say("BOUNDS", f"coordinate {x.canon(high)} of {view.id}, whose extent is {e}", f"{a.pointer}/coords/{i}", f"less than {e}")
+                what = f"coordinate {x.canon(high)} of {view.id}, whose extent is {e}"
+                self.say("BOUNDS", what, f"{a.pointer}/coords/{i}", f"less than {e}")
 
 
 def _delta(d: dict[Var, int]) -> str:

@@ -52,7 +52,8 @@ class Extents:
             case "sym":
                 name = self.find(e.args[0])
                 k = self._multiples.get(name, 1) if multiples else 1
-                return {(Expr("floordiv", (Sym(name), Int(k))),): k} if k > 1 else {(Sym(name),): 1}
+                atom = Expr("floordiv", (Sym(name), Int(k))) if k > 1 else Sym(name)
+                return {(atom,): k}
             case "add" | "sub":
                 return _sum(self._poly(e.args[0], multiples), self._poly(e.args[1], multiples), 1 if e.op == "add" else -1)
             case "mul":
@@ -65,7 +66,7 @@ class Extents:
                 part = {m: c % d for m, c in a.items() if c % d}
                 if set(part) <= {()}:  # only a constant is left: 0 <= r < d
                     return whole if e.op == "floordiv" else part
-                rest = {(rebuild(e.op, (_expr(part), Int(d))),): 1}
+                rest: Poly = {(rebuild(e.op, (_expr(part), Int(d))),): 1}
                 return _sum(whole, rest, 1) if e.op == "floordiv" else rest
             case "min" | "max":
                 a, b = self._poly(e.args[0], multiples), self._poly(e.args[1], multiples)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,34 @@ from eqkir.kir.positions import Positions, escape
 MAX_BYTES = 64 << 20
 MAX_VALUES = 1_000_000
 MAX_DEPTH = 200
+MAX_KERNELS = 4096
 LIMIT = 20  # diagnostics reported at once
 _KINDS = ("constexpr", "scalar", "view")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A kernel that is not well formed: its place in the module, its name if it has one."""
+
+    index: int
+    name: str | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A module as read: `module` holds the well-formed kernels, `indices` their places in the file, `broken` the others."""
+
+    module: Module
+    indices: tuple[int, ...]
+    broken: tuple[Broken, ...]
+    positions: Positions
+
+    def whole(self) -> Module:
+        """The module. Raises EqkirError when a kernel is broken."""
+        if self.broken:
+            raise EqkirError(*[d for b in self.broken for d in b.diagnostics][:LIMIT])
+        return self.module
 
 
 class _Bad:
@@ -142,7 +168,7 @@ class _Reader:
             self.say("UTF8", "a lone surrogate in a string", _pointer(path), "Unicode text")
 
     # ------------------------------------------------------------------ models
-    def module(self, data: Any) -> Module:
+    def module(self, data: Any) -> Reading:
         if not isinstance(data, dict):
             self.say("VALUE", f"a module is an object, not {_kind(data)}", "", '{"kir": 1, "kernels": […]}')
             self.stop()
@@ -153,19 +179,25 @@ class _Reader:
             self.say("VERSION", what, "/kir" if "kir" in data else "", f'"kir": {VERSION}')
             self.stop()
         kernels = data.get("kernels")
-        if not isinstance(kernels, list):
-            kernels = []
-        good: list[Kernel] = []
-        for i, k in enumerate(kernels):
-            if (kernel := self.validate(Kernel, k, f"/kernels/{i}")) is not None:
-                good.append(kernel)
-            if len(self.found) >= LIMIT:
-                break
-        head = {k: v for k, v in data.items() if k != "kernels"}
-        shell = self.validate(Module, {**head, **({"kernels": []} if isinstance(data.get("kernels"), list) else _only(data, "kernels"))}, "")
+        head = {k: v for k, v in data.items() if k != "kernels" or not isinstance(v, list)}
+        shell = self.validate(Module, head if "kernels" in head or "kernels" not in data else {**head, "kernels": []}, "")
+        if isinstance(kernels, list) and len(kernels) > MAX_KERNELS:
+            self.say("SIZE", f"{len(kernels)} kernels", "/kernels", f"at most {MAX_KERNELS} in one module")
         self.stop()
-        assert shell is not None
-        return shell.model_copy(update={"kernels": tuple(good)})
+        good: list[tuple[int, Kernel]] = []
+        broken: list[Broken] = []
+        for i, k in enumerate(kernels if isinstance(kernels, list) else ()):
+            kernel = self.validate(Kernel, k, f"/kernels/{i}")
+            if kernel is not None:
+                good.append((i, kernel))
+                continue
+            name = k.get("name") if isinstance(k, dict) else None
+            broken.append(Broken(i, name if isinstance(name, str) else None, tuple(self.found)))
+            self.found = []
+            if sum(len(b.diagnostics) for b in broken) >= LIMIT * LIMIT:
+                break
+        module = Module.model_copy(shell, update={"kernels": tuple(k for _, k in good)})
+        return Reading(module, tuple(i for i, _ in good), tuple(broken), self.positions)
 
     def validate(self, model: Any, data: Any, pointer: str) -> Any:
         try:
@@ -209,10 +241,6 @@ class _Reader:
         self.say("VALUE", message[0].lower() + message[1:], at, accepted)
 
 
-def _only(data: dict[str, Any], key: str) -> dict[str, Any]:
-    return {key: data[key]} if key in data else {}
-
-
 def _kind(x: Any) -> str:
     return {dict: "an object", list: "an array", str: "a string", bool: "a bool", type(None): "null"}.get(type(x), "a number")
 
@@ -244,29 +272,43 @@ def _follow(data: Any, loc: tuple[Any, ...]) -> tuple[list[Any], Any, Any]:
     return tokens, data, None
 
 
-def read(data: bytes, file: str | None = None) -> tuple[Module, Positions]:
-    """The module in `data` and the positions of its elements (for `verify`). Raises EqkirError with up to 20 diagnostics."""
+def survey(data: bytes, file: str | None = None) -> Reading:
+    """The well-formed kernels of `data` and what is wrong with the others. Raises EqkirError when the whole is unreadable."""
     reader = _Reader(data, file)
     parsed = reader.parse()
     reader.walk(parsed)
-    return reader.module(parsed), reader.positions
+    return reader.module(parsed)
 
 
-def load_bytes(data: bytes, file: str | None = None) -> Module:
-    """The module in `data`; `file` is its name in diagnostics. Raises EqkirError with up to 20 diagnostics."""
-    return read(data, file)[0]
+def _bytes(path: str | Path) -> bytes:
+    try:
+        size = Path(path).stat().st_size
+        return b" " * (MAX_BYTES + 1) if size > MAX_BYTES else Path(path).read_bytes()
+    except (OSError, ValueError) as e:
+        raise EqkirError(Diagnostic(CODES["FILE"], getattr(e, "strerror", None) or str(e), file=str(path), stage=STAGE)) from None
+
+
+def survey_file(path: str | Path) -> Reading:
+    """`survey` of a file."""
+    return survey(_bytes(path), str(path))
+
+
+def read(data: bytes, file: str | None = None) -> tuple[Module, Positions]:
+    """The module in `data` and the positions of its elements (for `verify`). Raises EqkirError with up to 20 diagnostics."""
+    reading = survey(data, file)
+    return reading.whole(), reading.positions
 
 
 def read_file(path: str | Path) -> tuple[Module, Positions]:
     """`read` of a file."""
-    try:
-        size = Path(path).stat().st_size
-        data = b" " * (MAX_BYTES + 1) if size > MAX_BYTES else Path(path).read_bytes()
-    except (OSError, ValueError) as e:
-        raise EqkirError(Diagnostic(CODES["FILE"], getattr(e, "strerror", None) or str(e), file=str(path), stage=STAGE)) from None
-    return read(data, str(path))
+    return read(_bytes(path), str(path))
+
+
+def load_bytes(data: bytes, file: str | None = None) -> Module:
+    """The module in `data`; `file` is its name in diagnostics. Raises EqkirError with up to 20 diagnostics."""
+    return survey(data, file).whole()
 
 
 def load_file(path: str | Path) -> Module:
     """The module in a file. Raises EqkirError with up to 20 diagnostics."""
-    return read_file(path)[0]
+    return survey_file(path).whole()

@@ -131,7 +131,7 @@ def refresh() -> None:
     union = Annotated[Union[tuple(OPERATIONS[k] for k in sorted(OPERATIONS))], Field(discriminator="op")]  # type: ignore[valid-type]
     for namespace in (vars(node), globals()):
         namespace["AnyOp"] = union
-    models = (Region, *OPERATIONS.values(), Kernel, Module)
+    models: tuple[type[Frozen], ...] = (Region, *OPERATIONS.values(), Kernel, Module)
     for last in (False, True):  # twice, since regions and operations refer to each other
         for cls in models:
             cls.model_rebuild(force=True, raise_errors=last)

@@ -62,9 +62,14 @@ OPERATIONS: dict[str, type[Op]] = {}
 T = TypeVar("T", bound=type[Op])
 
 
+def tag(cls: type[Op]) -> str:
+    """The ``op`` literal of a class."""
+    return str(cls.model_fields["op"].default)
+
+
 def operation(cls: T) -> T:
     """Register an operation class under its ``op`` literal (after `kir.model` is loaded, call its `refresh`)."""
-    OPERATIONS[cls.model_fields["op"].default] = cls
+    OPERATIONS[tag(cls)] = cls
     return cls
 
 

@@ -27,6 +27,7 @@ class Positions:
     def __init__(self, text: str, file: str | None = None) -> None:
         self.text, self.file = text, file
         self._lines: list[int] = []
+        self._elements: dict[int, list[int]] = {}
 
     def line_at(self, offset: int) -> int:
         """The line (from 1) of a character."""
@@ -60,20 +61,36 @@ class Positions:
         opening = text[at : at + 1]
         if opening not in ("{", "["):
             return None
-        i, n = self._space(at + 1), 0
+        if opening == "[":
+            return self._element(at, token)
+        i = self._space(at + 1)
         found: int | None = None
-        while text[i : i + 1] not in ("", "}", "]"):
-            key = str(n)
-            if opening == "{":
-                key, i = _SKIP.raw_decode(text, i)
-                i = self._space(self._space(i) + 1)
+        while text[i : i + 1] not in ("", "}"):
+            key, i = _SKIP.raw_decode(text, i)
+            i = self._space(self._space(i) + 1)
             if key == token:
-                if opening == "[":
-                    return i
                 found = i  # the last of equal keys, as for the decoder
-            _, i = _SKIP.raw_decode(text, i)
-            i = self._space(i)
-            if text[i : i + 1] == ",":
-                i = self._space(i + 1)
-            n += 1
+            i = self._next(i)
         return found
+
+    def _next(self, i: int) -> int:
+        """The offset after the value at `i` and a comma."""
+        i = self._space(_SKIP.raw_decode(self.text, i)[1])
+        return self._space(i + 1) if self.text[i : i + 1] == "," else i
+
+    def _element(self, at: int, token: str) -> int | None:
+        """The offset of an array's element; the elements met on the way are remembered."""
+        if not token.isdecimal():
+            return None
+        n, starts = int(token), self._elements.setdefault(at, [])
+        if not starts:
+            first = self._space(at + 1)
+            if self.text[first : first + 1] == "]":
+                return None
+            starts.append(first)
+        while len(starts) <= n:
+            i = self._next(starts[-1])
+            if self.text[i : i + 1] in ("", "]"):
+                return None
+            starts.append(i)
+        return starts[n]

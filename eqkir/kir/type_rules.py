@@ -92,7 +92,8 @@ def _access(op: ops.Load | ops.Store, ctx: Context) -> tuple[str, tuple[Expr, ..
         raise TypeFault("VIEW", f"unknown view {op.view}", "view", " ".join(sorted(ctx.views)))
     view = ctx.views[op.view]
     if len(op.coords) != len(view.shape):
-        raise TypeFault("COORDS", f"{len(op.coords)} coordinates for {op.view}, which has rank {len(view.shape)}", "coords", str(len(view.shape)))
+        what = f"{len(op.coords)} coordinates for {op.view}, which has rank {len(view.shape)}"
+        raise TypeFault("COORDS", what, "coords", str(len(view.shape)))
     operands = [(c, f"coords/{i}") for i, c in enumerate(op.coords)]
     for c, at in operands:
         ctx.want(c, at, INTS, "a coordinate")

@@ -123,10 +123,11 @@ class Context:
     def same(self, what: str, *operands: tuple[str, str]) -> str:
         """The common dtype of (id, field) operands."""
         ts = [self.tensor(id, at) for id, at in operands]
+        first, dtype = operands[0][0], ts[0].dtype
         for (id, at), t in zip(operands, ts, strict=True):
-            if t.dtype != ts[0].dtype:
-                raise TypeFault("DTYPE", f"{what} needs one dtype, but {operands[0][0]} is {ts[0].dtype} and {id} is {t.dtype}", at, ts[0].dtype)
-        return ts[0].dtype
+            if t.dtype != dtype:
+                raise TypeFault("DTYPE", f"{what} needs one dtype, but {first} is {dtype} and {id} is {t.dtype}", at, dtype)
+        return dtype
 
     # ------------------------------------------------------------------ shapes
     def extent(self, e: Any, at: str) -> Expr:

@@ -129,7 +129,8 @@ class Value:
             raise AttributeError(name)
     else:
 
-        def __getattr__(self, name: str) -> Callable[..., Value]: ...
+        def __getattr__(self, name: str) -> Callable[..., Value]:
+            raise AttributeError(name)
 
     def cast(self, dtype: str) -> Value:
         return self.k.one(ops.Cast, x=self.id, dtype=dtype)
@@ -246,7 +247,8 @@ class Value:
     def __getitem__(self, key: Any) -> Value:
         """`x[:, None]`: None inserts an axis of size 1, ``:`` keeps one; nothing else is indexed."""
         items = key if isinstance(key, tuple) else (key,)
-        if any(i is not None and not (isinstance(i, slice) and i == slice(None)) for i in items) or sum(i is not None for i in items) > self.rank:
+        plain = all(i is None or (isinstance(i, slice) and i == slice(None)) for i in items)
+        if not plain or sum(i is not None for i in items) > self.rank:
             raise self.k.error("a value is immutable and indexed by : and None only", accepted="x[:, None]; load from the view for more")
         kept = iter(range(self.rank))
         shape: list[Any] = [1 if i is None else self.extent(next(kept)) for i in items]
@@ -306,7 +308,8 @@ class ViewRef:
         """Coordinates of an index expression, one value an axis of the view, to be broadcast together."""
         items = key if isinstance(key, tuple) else (key,)
         if len(items) != len(self.view.shape):
-            raise self.k.error(f"{len(items)} coordinates for {self.view.id} of rank {len(self.view.shape)}", "COORDS", str(len(self.view.shape)))
+            rank = len(self.view.shape)
+            raise self.k.error(f"{len(items)} coordinates for {self.view.id} of rank {rank}", "COORDS", str(rank))
         spans = [isinstance(i, (slice, DomainRef)) for i in items]
         rank = sum(spans)
         out: list[Value] = []
@@ -314,7 +317,7 @@ class ViewRef:
             if not spans[axis]:
                 c = self.k.value(item, "index")
                 if rank and c.rank:
-                    raise self.k.error("index tensors do not mix with slices", accepted="k.indices(…) reshaped so that the coordinates broadcast")
+                    raise self.k.error("index tensors do not mix with slices", accepted="index tensors that broadcast together, or scalars")
                 out.append(c)
                 continue
             d = item

@@ -40,9 +40,9 @@ def _interface(k: Kernel, at: str) -> Iterator[Diagnostic]:
             yield diagnostic("SYMBOL", "an extent beyond 64 bits", f"{at}/symbols/{i}", "less than 2^63")
     names = {s.id for s in k.symbols}
     for i, pair in enumerate(k.equal):
-        for j, s in enumerate(pair):
-            if s not in names:
-                yield diagnostic("SYMBOL", f"unknown symbol {s}", f"{at}/equal/{i}/{j}", " ".join(sorted(names)))
+        for j, name in enumerate(pair):
+            if name not in names:
+                yield diagnostic("SYMBOL", f"unknown symbol {name}", f"{at}/equal/{i}/{j}", " ".join(sorted(names)))
     ints = {p.id for p in k.params if isinstance(p, Constexpr) and p.type == "int"}
     for i, p in enumerate(k.params):
         if isinstance(p, View):
@@ -73,7 +73,7 @@ def _constexpr(p: Constexpr, at: str) -> Iterator[Diagnostic]:
     if not fits:
         yield diagnostic("CONSTEXPR", f"the default of {p.id} is no {p.type}", f"{at}/default", p.type)
     if p.type == "enum" and (d not in p.choices or len(set(p.choices)) < len(p.choices)):
-        yield diagnostic("CONSTEXPR", f"{p.id}: the default {d!r} must be one of distinct choices", f"{at}/choices", "distinct choices, default included")
+        yield diagnostic("CONSTEXPR", f"{p.id}: the default {d!r} must be one of distinct choices", f"{at}/choices", "distinct choices")
     if p.type != "enum" and p.choices:
         yield diagnostic("CONSTEXPR", f"{p.id} is no enum", f"{at}/choices", "choices for an enum only")
 
@@ -200,7 +200,7 @@ def _reads(op: Op) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------------------------------------ the whole
-def _verify_kernel(k: Kernel, at: str) -> tuple[list[Diagnostic], dict[str, Type]]:
+def _verify(k: Kernel, at: str) -> tuple[list[Diagnostic], dict[str, Type]]:
     out = [*_interface(k, at), *_Scopes(k, at).run()]
     broken = bool(out)
     if any(d.code in (CODES["NAME"], CODES["CYCLE"]) for d in out):
@@ -216,38 +216,53 @@ def _verify_kernel(k: Kernel, at: str) -> tuple[list[Diagnostic], dict[str, Type
     return out, ctx.types
 
 
-def _locate(module: Module, d: Diagnostic, positions: Locator | None) -> Diagnostic:
-    """With the file and line of the JSON, or else of the author's statement."""
+def _locate(root: Any, prefix: str, d: Diagnostic, positions: Locator | None) -> Diagnostic:
+    """With the file and line of the JSON, or else of the author's statement; `root` stands at `prefix`."""
     if positions is not None:
         file, line = positions.locate(d.pointer)
         return replace(d, file=file, line=line)
-    at: Any = module
-    loc = None
-    for part in d.pointer.split("/")[1:]:
+    at, loc = root, getattr(root, "loc", None)
+    for part in d.pointer.removeprefix(prefix).split("/")[1:]:
         at = at[int(part)] if isinstance(at, tuple) and part.isdigit() and int(part) < len(at) else getattr(at, part, None)
         loc = getattr(at, "loc", None) or loc
     return replace(d, file=loc.file, line=loc.line) if loc else d
 
 
-def _run(module: Module) -> tuple[list[Diagnostic], dict[str, dict[str, Type]]]:
+def verify_kernel(k: Kernel, index: int = 0, positions: Locator | None = None) -> tuple[list[Diagnostic], dict[str, Type]]:
+    """What is wrong with one kernel, which stands at ``/kernels/index``, and the types of the values that have one."""
+    at = f"/kernels/{index}"
+    found, types = _verify(k, at)
+    return [_locate(k, at, d, positions) for d in found], types
+
+
+def check_kernel(k: Kernel, index: int = 0, positions: Locator | None = None) -> dict[str, Type]:
+    """The types of all values of one kernel by id. Raises EqkirError with the first diagnostics when it is unsound."""
+    found, types = verify_kernel(k, index, positions)
+    if found:
+        raise EqkirError(*found[:LIMIT])
+    return types
+
+
+def _run(module: Module, positions: Locator | None) -> tuple[list[Diagnostic], dict[str, dict[str, Type]]]:
     out: list[Diagnostic] = []
     types: dict[str, dict[str, Type]] = {}
     for i, k in enumerate(module.kernels):
         if k.name in types:
-            out.append(diagnostic("NAME", f"two kernels are named {k.name}", f"/kernels/{i}/name", "a name of its own"))
-        found, types[k.name] = _verify_kernel(k, f"/kernels/{i}")
+            d = diagnostic("NAME", f"two kernels are named {k.name}", f"/kernels/{i}/name", "a name of its own")
+            out.append(_locate(module, "", d, positions))
+        found, types[k.name] = verify_kernel(k, i, positions)
         out += found
     return out, types
 
 
 def verify(module: Module, positions: Locator | None = None) -> list[Diagnostic]:
     """Everything that is wrong with the module, in order; empty when it is sound."""
-    return [_locate(module, d, positions) for d in _run(module)[0]]
+    return _run(module, positions)[0]
 
 
 def check(module: Module, positions: Locator | None = None) -> dict[str, dict[str, Type]]:
     """The types of all values by kernel name and id. Raises EqkirError with the first diagnostics when the module is unsound."""
-    found, types = _run(module)
+    found, types = _run(module, positions)
     if found:
-        raise EqkirError(*(_locate(module, d, positions) for d in found[:LIMIT]))
+        raise EqkirError(*found[:LIMIT])
     return types
