@@ -107,15 +107,15 @@ def ulp(x: Array, dtype: str) -> Array:
 def two_sum_error(x: Array, y: Array, s: Array) -> Array:
     """The exact error x + y - s of s = fl(x + y) (Knuth)."""
     t = s - x
-    return (x - (s - t)) + (y - t)
+    return np.asarray((x - (s - t)) + (y - t))
 
 
 def _fma_exact(a: float, b: float, c: float) -> float:
     """a * b + c with one rounding to f64."""
-    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
-        with np.errstate(all="ignore"):
-            return float(np.float64(a) * np.float64(b) + np.float64(c)) if not math.isinf(c) or not (math.isfinite(a) and math.isfinite(b)) else c
-    if a == 0 or b == 0:
+    product = math.isfinite(a) and math.isfinite(b)
+    if product and not math.isfinite(c):
+        return c  # a finite product may overflow, but not to an infinity of its own
+    if not product or a == 0 or b == 0:
         return a * b + c
     r = Fraction(a) * Fraction(b) + Fraction(c)
     if r == 0:
@@ -150,7 +150,16 @@ def _scalar(f: Callable[[float], float]) -> Callable[[Array], Array]:
             return math.nan
 
     u = np.frompyfunc(g, 1, 1)
-    return lambda x: np.asarray(u(x)).astype(np.float64).astype(x.dtype)
+
+    def h(x: Array) -> Array:
+        out: Array = np.asarray(u(x)).astype(np.float64).astype(x.dtype)
+        return out
+
+    return h
+
+
+def _rsqrt(x: Array) -> Array:
+    return np.asarray(1 / np.sqrt(x))
 
 
 def _sigmoid(x: Array) -> Array:
@@ -167,7 +176,8 @@ def _lgamma(v: float) -> float:
 def _i0(x: Array) -> Array:
     a = np.abs(x.astype(np.float64))
     out = np.i0(np.where(np.isfinite(a), a, 0.0)).reshape(x.shape)
-    return np.where(np.isnan(a), a, np.where(a > 713.0, _i0_large(a), out)).astype(x.dtype)
+    result: Array = np.where(np.isnan(a), a, np.where(a > 713.0, _i0_large(a), out)).astype(x.dtype)
+    return result
 
 
 def _i0_large(a: Array) -> Array:
@@ -178,7 +188,7 @@ def _i0_large(a: Array) -> Array:
 
 
 FUNCTIONS: Final[dict[str, Callable[[Array], Array]]] = {
-    "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "sqrt": np.sqrt, "rsqrt": _rsqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
     "log1p": np.log1p, "expm1": np.expm1, "sigmoid": _sigmoid, "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "asin": np.arcsin, "atan": np.arctan, "erf": _scalar(math.erf), "erfc": _scalar(math.erfc), "i0": _i0, "lgamma": _scalar(_lgamma),
 }  # fmt: skip

@@ -3,13 +3,14 @@
 A float element is an interval ``[lo, hi]`` with ends on the grid of its dtype (f64 here), which holds what *any* legal
 implementation computes. Correctly rounded operations are monotone in each operand, so rounding the exact ends encloses them, and
 exact operands stay exact: ``lo == hi`` says the bits are certain, the sign of zero included; ``[-0.0, +0.0]`` is a zero of
-unknown sign. `nan` marks elements that are certainly NaN, `amb` (ambiguous) those of which nothing is known. Integers and
-bools are exact or ambiguous.
+unknown sign. `nan` marks elements that are certainly NaN, `amb` (ambiguous) those of which nothing is known (their interval is
+`[-inf, inf]`, so that no operation takes it for certain). Integers and bools are exact or ambiguous.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from eqkir.base.dtypes import FLOATS, INTS, NUMPY, SIGNED, bits
 from eqkir.kir import elementwise, floats
 from eqkir.kir.elementwise import NAME
-from eqkir.kir.floats import NARROW, Array, grid
+from eqkir.kir.floats import NARROW, Array, grid, ulp
 from eqkir.kir.reference_codes import Trap
 
 Mask = Array | None  # None: nowhere
@@ -67,6 +68,15 @@ def move(f: Callable[[Array], Array], x: Num) -> Num:
     return Num(x.dtype, lo, lo if x.hi is x.lo else f(x.hi), nan, amb, raw, start)
 
 
+def settled(x: Num) -> Num:
+    """Drop empty masks; open the intervals of ambiguous floats."""
+    nan = x.nan if x.nan is not None and x.nan.any() else None
+    amb = x.amb if x.amb is not None and x.amb.any() else None
+    if amb is None or x.dtype not in FLOATS:
+        return replace(x, nan=nan, amb=amb)
+    return replace(x, lo=np.where(amb, -np.inf, x.lo), hi=np.where(amb, np.inf, x.hi), nan=nan, amb=amb)
+
+
 def less(m: Mask, without: Mask) -> Mask:
     """m and not without."""
     return m if m is None or without is None else m & ~without
@@ -101,12 +111,40 @@ def zero_signs(lo: Array, hi: Array, certain: Array) -> tuple[Array, Array]:
     return np.where(loose, -0.0, lo), np.where(loose, 0.0, hi)
 
 
-def finish(dtype: str, lo: Array, hi: Array, certain: Array, nan: Mask, amb: Mask, direct: bool = False) -> Num:
-    """Round exact (outward) ends to the grid; `certain`: both operands were certain. `direct`: also one rounding without f32."""
+_REALS = False
+
+
+@contextmanager
+def enclosing_reals() -> Iterator[None]:
+    """Inside, every operation encloses its real result as well as the rounded ones (exact operations stay exact)."""
+    global _REALS
+    before, _REALS = _REALS, True
+    try:
+        yield
+    finally:
+        _REALS = before
+
+
+def reals() -> bool:
+    """Whether `enclosing_reals` is in force."""
+    return _REALS
+
+
+def finish(
+    dtype: str, lo: Array, hi: Array, certain: Array, nan: Mask, amb: Mask, direct: bool = False, exact_op: bool = False
+) -> Num:
+    """Round exact (outward) ends to the grid.
+
+    `certain`: the operands' bits were certain, so the sign of a zero is; `direct`: also one rounding without f32; `exact_op`:
+    the ends are on the grid already.
+    """
     ends = [(grid(lo, dtype), grid(hi, dtype))]
     if direct and dtype in NARROW:
         ends.append((grid(lo, dtype, False), grid(hi, dtype, False)))
     low, high = np.minimum(ends[0][0], ends[-1][0]), np.maximum(ends[0][1], ends[-1][1])
+    if _REALS and not exact_op:
+        low = np.where(low > lo, grid(low - ulp(low, dtype), dtype), low)
+        high = np.where(high < hi, grid(high + ulp(high, dtype), dtype), high)
     low, high = zero_signs(low, high, certain)
     bad = np.isnan(low) | np.isnan(high)
     if dtype == "f8e4m3fn":  # overflow is invalid input: certain -> trap, possible -> nothing is known
@@ -115,10 +153,9 @@ def finish(dtype: str, lo: Array, hi: Array, certain: Array, nan: Mask, amb: Mas
             raise Trap("CAST", "overflow of f8e4m3fn, which has no infinity; clamp explicitly")
         amb = both(amb, over)
     amb = less(both(amb, bad if bad.any() else None), nan)
-    blank = both(nan, amb)
-    if blank is not None:
-        low, high = np.where(blank, 0.0, low), np.where(blank, 0.0, high)
-    return Num(dtype, low, high, nan if nan is not None and nan.any() else None, amb if amb is not None and amb.any() else None)
+    if nan is not None:
+        low, high = np.where(nan, 0.0, low), np.where(nan, 0.0, high)
+    return settled(Num(dtype, low, high, nan, amb))
 
 
 def fused_ends(x: Num) -> tuple[Array, Array]:
@@ -129,7 +166,7 @@ def fused_ends(x: Num) -> tuple[Array, Array]:
 def exact_sum(x: Array, y: Array, down: bool, dtype: str) -> Array:
     """x + y rounded outward in f64 where f64 is not enough (for f64 itself: to nearest, which is the operation)."""
     s = x + y
-    if dtype == "f64":
+    if dtype == "f64" and not _REALS:
         return s
     err = floats.two_sum_error(x, y, s)
     off = (err < 0) if down else (err > 0)
@@ -186,12 +223,14 @@ def mul(x: Num, y: Num, square: bool = False) -> Num:
     if square:
         lo = np.where((x.lo <= 0) & (x.hi >= 0), 0.0, lo)
     certain = known(x) & known(y)
-    out = finish(x.dtype, lo, hi, certain, nan, amb)
-    if x.dtype == "f64":
-        lo, hi = np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)
-    blank = both(out.nan, out.amb)
-    raw = (lo, hi) if blank is None else (np.where(blank, 0.0, lo), np.where(blank, 0.0, hi))
-    return replace(out, raw=raw)
+    raw_lo, raw_hi = outward(lo, hi) if x.dtype == "f64" else (lo, hi)
+    out = finish(x.dtype, *((raw_lo, raw_hi) if _REALS else (lo, hi)), certain, nan, amb)
+    lo, hi = raw_lo, raw_hi
+    if out.nan is not None:
+        lo, hi = np.where(out.nan, 0.0, lo), np.where(out.nan, 0.0, hi)
+    if out.amb is not None:
+        lo, hi = np.where(out.amb, -np.inf, lo), np.where(out.amb, np.inf, hi)
+    return replace(out, raw=(lo, hi))
 
 
 def div(x: Num, y: Num) -> Num:
@@ -208,7 +247,7 @@ def div(x: Num, y: Num) -> Num:
         sure = inf & (x.lo == x.hi) & (y.lo == y.hi)
         nan, amb = both(nan, sure), both(amb, inf & ~sure)
     lo, hi = _candidates(np.divide, x, y)
-    if x.dtype != "f64":
+    if x.dtype != "f64" or _REALS:
         lo, hi = outward(lo, hi)
     return finish(x.dtype, lo, hi, certain, nan, amb)
 
@@ -225,11 +264,11 @@ def fma(x: Num, y: Num, z: Num) -> Num:
     """x * y + z with one rounding (narrow dtypes: by way of f32 or directly)."""
     p = mul(x, y)
     if x.dtype == "f64":
-        tight = known(x) & known(y) & known(z)
+        tight = known(x) & known(y) & known(z) & (not _REALS)
         loose = add(replace(p, lo=p.raw[0], hi=p.raw[1], raw=p.raw), z) if p.raw else p
         sharp = floats.fma(*(np.broadcast_to(v.lo, p.shape) for v in (x, y, z)))
         low, high = np.where(tight, sharp, loose.lo), np.where(tight, sharp, loose.hi)
-        return finish("f64", low, high, tight, loose.nan, loose.amb)
+        return finish("f64", low, high, tight, loose.nan, loose.amb, exact_op=True)
     if p.raw is not None:
         p = replace(p, lo=p.raw[0], hi=p.raw[1])
     lo, hi = exact_sum(p.lo, z.lo, True, x.dtype), exact_sum(p.hi, z.hi, False, x.dtype)
@@ -255,7 +294,7 @@ def extremum(fn: str, x: Num, y: Num) -> Num:
         nan = None
     # where one operand is certainly larger, the result is that operand, its zero sign included
     certain = same | apart
-    return finish(x.dtype, lo, hi, certain, nan, amb)
+    return finish(x.dtype, lo, hi, certain, nan, amb, exact_op=True)
 
 
 def compare(fn: str, x: Num, y: Num) -> Num:
@@ -312,9 +351,7 @@ def select(c: Num, x: Num, y: Num) -> Num:
             either = either | (x.lo != y.lo)
         nan, amb = np.where(c.amb, xn & yn, nan), np.where(c.amb, either, amb)
     nan, amb = np.broadcast_to(nan, lo.shape), np.broadcast_to(amb, lo.shape)
-    if x.dtype not in FLOATS:
-        hi = lo
-    return Num(x.dtype, lo, hi, nan if nan.any() else None, amb if amb.any() else None)
+    return settled(Num(x.dtype, lo, hi if x.dtype in FLOATS else lo, nan, amb))
 
 
 def integer(fn: str, x: Num, y: Num) -> Num:
@@ -334,20 +371,16 @@ def cast(x: Num, dtype: str) -> Num:
     if x.dtype not in FLOATS:
         v = elementwise.cast(np.where(x.amb, x.lo.dtype.type(0), x.lo) if x.amb is not None else x.lo, dtype)
         out = exact(v)
-        return replace(out, amb=x.amb, nan=less(out.nan, x.amb))
+        return settled(replace(out, amb=x.amb, nan=less(out.nan, x.amb)))
     if dtype in FLOATS:
-        return finish(dtype, *_regrid(x.lo, x.hi, dtype), known(x), x.nan, x.amb)
+        ends = (x.lo, x.hi) if _REALS else (grid(x.lo, dtype, False), grid(x.hi, dtype, False))  # narrowing rounds once
+        return finish(dtype, *ends, known(x), x.nan, x.amb)
     if dtype == "bool":
         zero, other = (x.lo == 0) & (x.hi == 0), (x.lo > 0) | (x.hi < 0)
         nan = np.zeros(x.shape, bool) if x.nan is None else x.nan
         v = other | nan
         return Num("bool", v, v, None, both(x.amb, ~(zero | other | nan)))
     return _truncate(x, dtype)
-
-
-def _regrid(lo: Array, hi: Array, dtype: str) -> tuple[Array, Array]:
-    """Narrowing rounds once, straight from the source."""
-    return grid(lo, dtype, False), grid(hi, dtype, False)
 
 
 def _truncate(x: Num, dtype: str) -> Num:
@@ -369,11 +402,13 @@ def bitcast(x: Num, dtype: str) -> Num:
     """Certain bits only (a NaN's payload is not certain)."""
     if x.dtype not in FLOATS:
         v = elementwise.bitcast(np.broadcast_to(x.lo, x.shape), dtype)
-        return replace(exact(v), amb=x.amb)
+        out = exact(v)
+        return settled(replace(out, amb=x.amb, nan=less(out.nan, x.amb)))
     bits_ = elementwise.bitcast(x.lo.astype(NUMPY[x.dtype]), dtype)
     sure = known(x)
     amb = None if sure.all() else ~sure
     if dtype in FLOATS:
-        return replace(exact(bits_), amb=amb)
+        out = exact(bits_)
+        return settled(replace(out, amb=amb, nan=less(out.nan, amb)))
     assert dtype in INTS
     return Num(dtype, bits_, bits_, None, amb)

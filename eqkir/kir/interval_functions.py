@@ -10,7 +10,7 @@ import numpy as np
 from eqkir.base.dtypes import FLOATS
 from eqkir.kir import elementwise, floats
 from eqkir.kir.floats import FUNCTIONS, NARROW, Array, ulp
-from eqkir.kir.interval import Num, both, finish, known, less, neg, outward
+from eqkir.kir.interval import Num, both, finish, known, less, neg, outward, reals
 
 #: permitted error in ulps, as (constant, per unit of |x|)
 ULPS: Final[dict[str, tuple[float, float]]] = {
@@ -50,7 +50,7 @@ def unary(fn: str, x: Num) -> Num:
     if fn in floats.ROUNDING:
         f = floats.ROUNDING[fn]
         lo, hi = f(x.lo), f(x.hi)
-        return finish(x.dtype, lo, hi, known(x) | (x.hi < 0) | (x.lo > 0), x.nan, x.amb)
+        return finish(x.dtype, lo, hi, known(x) | (x.hi < 0) | (x.lo > 0), x.nan, x.amb, exact_op=True)
     return _function(fn, x)
 
 
@@ -90,7 +90,7 @@ def _function(fn: str, x: Num) -> Num:
         lo, hi, unsure = _lgamma(a, b, lo, hi)
         amb = both(amb, unsure)
     if fn == "sqrt":
-        if x.dtype != "f64":
+        if x.dtype != "f64" or reals():
             lo, hi = outward(lo, hi)
         return finish(x.dtype, lo, hi, known(x), nan, less(amb, nan))
     # ±0 and ±inf have the values that C defines, without error

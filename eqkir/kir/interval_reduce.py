@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqkir.base.dtypes import FLOATS
+from eqkir.base.dtypes import FLOATS, NUMPY
 from eqkir.kir import elementwise
-from eqkir.kir.floats import FORMATS, Array
-from eqkir.kir.interval import Num, Start, both, exact, finish, fused_ends, gamma, less
-from eqkir.kir.reference_structured import _accumulate
+from eqkir.kir.floats import FORMATS, NARROW, Array
+from eqkir.kir.interval import Num, Start, both, exact, finish, fused_ends, gamma, less, outward
+from eqkir.kir.reference_structured import accumulate
 
 
 def builtin(fn: str, x: Num, acc: str) -> Num:
@@ -25,13 +25,14 @@ def builtin(fn: str, x: Num, acc: str) -> Num:
         if fn in ("any", "all") and x.amb is not None:
             sure = (x.lo == (fn == "any")) & ~x.amb
             decided = np.any(sure, -1)
-            return Num("bool", *[np.where(decided, fn == "any", np.any(x.lo, -1) if fn == "any" else np.all(x.lo, -1))] * 2, None, less(amb, decided))
-        v = _accumulate(fn, elementwise.cast(x.lo, acc), "plain")
+            v = np.where(decided, fn == "any", np.any(x.lo, -1) if fn == "any" else np.all(x.lo, -1))
+            return Num("bool", v, v, None, less(amb, decided))
+        v = accumulate(fn, elementwise.cast(x.lo, acc), "plain")
         return Num(acc, v, v, None, amb)
     nan = None if x.nan is None else np.any(x.nan, -1)
     amb = less(amb, nan)
     if x.shape[-1] == 0:
-        return exact(_accumulate(fn, np.zeros(x.shape, elementwise.NUMPY[acc]), "plain"))
+        return exact(accumulate(fn, np.zeros(x.shape, NUMPY[acc]), "plain"))
     if fn in ("max", "min"):
         return _extremum(fn, x, nan, amb)
     if fn == "prod":
@@ -46,15 +47,12 @@ def _extremum(fn: str, x: Num, nan: Array | None, amb: Array | None) -> Num:
     hide = both(x.nan, x.amb)
     lo, hi = (v if hide is None else np.where(hide, fill, v) for v in (x.lo, x.hi))
     low, high = f.reduce(lo, -1), f.reduce(hi, -1)
-    zero = (high == 0) & (low == 0)
     certain = np.ones(low.shape, bool)
-    if zero.any():  # certain when every zero that could win has one sign
-        rivals = ((hi if fn == "max" else lo) == 0) | ((lo if fn == "max" else hi) == 0)
-        minus = np.any(rivals & (np.signbit(lo) | np.signbit(hi)), -1)
-        plus = np.any(rivals & ~(np.signbit(lo) & np.signbit(hi)), -1)
-        certain = ~(minus & plus)
-        low, high = np.where(zero & certain, np.where(minus, -0.0, 0.0), low), np.where(zero & certain, np.where(minus, -0.0, 0.0), high)
-    return finish(x.dtype, low, high, certain, nan, amb)
+    if ((high == 0) & (low == 0)).any():  # certain when every zero that could win is exact, and all have one sign
+        rival = (hi if fn == "max" else lo) == 0
+        loose = rival & ((lo != hi) | (np.signbit(lo) != np.signbit(hi)))
+        certain = ~np.any(loose, -1) & ~(np.any(rival & np.signbit(lo), -1) & np.any(rival & ~np.signbit(lo), -1))
+    return finish(x.dtype, low, high, certain, nan, amb, exact_op=True)
 
 
 def _wide(dtype: str) -> tuple[type, float]:
@@ -63,56 +61,52 @@ def _wide(dtype: str) -> tuple[type, float]:
     return wide, float(np.finfo(wide).eps) / 2
 
 
+def unit(dtype: str) -> float:
+    """Unit roundoff of one operation of `dtype`; narrow dtypes round twice (f32, then their own)."""
+    u = FORMATS[dtype].u
+    return u + 2.0**-23 if dtype in NARROW else u
+
+
 def _sum(x: Num, acc: str, nan: Array | None, amb: Array | None, fused: bool) -> Num:
+    """Sum of the last axis. `fused`: the terms are products, which may also form a contraction (n roundings, free start)."""
     n, fmt = x.shape[-1], FORMATS[acc]
-    hide = both(x.nan, x.amb, np.isinf(x.lo), np.isinf(x.hi))
-    lo, hi = (v if hide is None else np.where(hide, 0.0, v) for v in (x.lo, x.hi))
+    hide = both(x.nan, x.amb)
+    lo, hi = (np.where(np.isfinite(v), v, 0.0) if hide is None else np.where(hide | np.isinf(v), 0.0, v) for v in (x.lo, x.hi))
     wide, u = _wide(acc)
-    size = np.sum(np.maximum(np.abs(lo), np.abs(hi)), -1, dtype=wide)
-    # a product that is not fused is rounded once more, which its own interval holds; a fused chain has n roundings
-    steps = n if fused else n - 1
-    slack = size * (gamma(steps, fmt.u) + gamma(2 * n, u)) if n > 1 else size * 0
-    total_lo, total_hi = np.sum(lo, -1, dtype=wide), np.sum(hi, -1, dtype=wide)
-    out_lo, out_hi, size = (v.astype(np.float64) for v in (total_lo - slack, total_hi + slack, size * (1 + 2 * u)))
-    if acc == "f64" and n > 1:
-        out_lo, out_hi = np.nextafter(out_lo, -np.inf), np.nextafter(out_hi, np.inf)
-    full = lo, hi
-    start = Start(out_lo + slack.astype(np.float64), out_hi - slack.astype(np.float64), size, n) if fused else None
-    overflow = size * (1 + gamma(steps, fmt.u)) >= fmt.max
-    if overflow.any():
-        one_sign = np.all(full[0] >= 0, -1) | np.all(full[1] <= 0, -1)
-        amb = both(amb, overflow & ~one_sign)
-    certain = np.full(out_lo.shape, n == 1)
-    if n > 1:  # a sum of zeros of one sign keeps it, unless it starts from +0
-        certain = np.all((x.lo == 0) & ~np.signbit(x.lo) & ~np.signbit(x.hi), -1)
+    size = np.sum(np.maximum(np.abs(lo), np.abs(hi)), -1, dtype=wide) * (1 + gamma(n, u))
+    growth = gamma(n if fused else n - 1, unit(acc)) if n > 1 else 0.0
+    computed, slack = (size * gamma(n + 1, u) if n > 1 else size * 0), size * growth
+    base_lo, base_hi = np.sum(lo, -1, dtype=wide) - computed, np.sum(hi, -1, dtype=wide) + computed
+    out_lo, out_hi, base_lo, base_hi, size = (v.astype(np.float64) for v in (base_lo - slack, base_hi + slack, base_lo, base_hi, size))
+    if n > 1:
+        out_lo, out_hi = outward(out_lo, out_hi)
+    overflow = size * (1 + growth) >= fmt.max
+    if overflow.any():  # a partial sum may overflow, and terms of the other sign may follow
+        amb = both(amb, overflow & ~(np.all(lo >= 0, -1) | np.all(hi <= 0, -1)))
+    positive = np.all((x.lo == 0) & ~np.signbit(x.lo) & ~np.signbit(x.hi), -1)  # else a start at +0 may change a zero's sign
     out_lo, out_hi, nan, amb = _infinities(x, out_lo, out_hi, nan, amb)
-    out = finish(acc, out_lo, out_hi, certain & (n != 1), nan, less(amb, nan))
-    return replace(out, start=start) if start is not None else out
+    out = finish(acc, out_lo, out_hi, positive, nan, less(amb, nan))
+    return replace(out, start=Start(*outward(base_lo, base_hi), size, n)) if fused else out
 
 
 def _infinities(x: Num, lo: Array, hi: Array, nan: Array | None, amb: Array | None) -> tuple[Array, Array, Array | None, Array | None]:
-    """Infinite terms of a sum: one sign wins, both are NaN, possible ones widen."""
+    """Infinite terms of a sum: one sign wins, both signs are NaN; a term that may be infinite opens the end on its side."""
     up, down = x.hi == np.inf, x.lo == -np.inf
     if not (up.any() or down.any()):
         return lo, hi, nan, amb
-    skip = both(x.nan, x.amb)
-    if skip is not None:
-        up, down = up & ~skip, down & ~skip
     may_up, may_down = np.any(up, -1), np.any(down, -1)
     must_up, must_down = np.any(up & (x.lo == np.inf), -1), np.any(down & (x.hi == -np.inf), -1)
     nan = both(nan, must_up & must_down)
     amb = both(amb, may_up & may_down & ~(must_up & must_down))
-    # where an end is infinite its finite other end was hidden from the sum: only the sign is kept
-    partial = (may_up & ~must_up) | (may_down & ~must_down)
-    finite_lo = np.sum(np.where(up & np.isfinite(x.lo), x.lo, 0.0), -1)
-    finite_hi = np.sum(np.where(down & np.isfinite(x.hi), x.hi, 0.0), -1)
-    lo = np.where(must_up, np.inf, np.where(may_down, -np.inf, np.where(partial, lo + finite_lo - np.abs(finite_lo) * 1e-3, lo)))
-    hi = np.where(must_down, -np.inf, np.where(may_up, np.inf, np.where(partial, hi + finite_hi + np.abs(finite_hi) * 1e-3, hi)))
+    lo = np.where(must_up, np.inf, np.where(may_down, -np.inf, lo))
+    hi = np.where(must_down, -np.inf, np.where(may_up, np.inf, hi))
     return lo, hi, nan, amb
 
 
 def _product(x: Num, nan: Array | None, amb: Array | None) -> Num:
-    """Product in any tree: relative error gamma_{n-1} while no partial product can leave the normal range; else ambiguous."""
+    """Product in any tree: relative error gamma_{n-1}, and where a partial product may be subnormal, one absolute rounding for each
+    of them, amplified by at most the product of the factors above 1. Ambiguous where a partial product may overflow.
+    """
     n, fmt = x.shape[-1], FORMATS[x.dtype]
     hide = both(x.nan, x.amb)
     a, b = (v if hide is None else np.where(hide, 1.0, v) for v in (x.lo, x.hi))
@@ -120,11 +114,13 @@ def _product(x: Num, nan: Array | None, amb: Array | None) -> Num:
     large = np.maximum(np.abs(a), np.abs(b))
     top = np.prod(np.maximum(large, 1.0), -1)
     bottom = np.prod(np.minimum(np.where(small == 0, 1.0, small), 1.0), -1)
-    zero = np.any((a == 0) & (b == 0), -1)
     crossing = np.any((small == 0) & (large > 0), -1)
-    safe = (top * (1 + gamma(n, fmt.u)) < fmt.max) & (zero | crossing | (bottom * (1 - gamma(n, fmt.u)) > 2.0**fmt.emin))
-    g = gamma(n - 1, fmt.u if x.dtype not in ("f16", "bf16", "f8e4m3fn", "f8e5m2") else fmt.u + 2.0**-24) + gamma(n + 1, 2.0**-53)
-    low, high = np.prod(small, -1) * (1 - min(g, 1.0)), np.prod(large, -1) * (1 + g)
+    safe = top * (1 + gamma(n, unit(x.dtype))) < fmt.max
+    g = gamma(n - 1, unit(x.dtype)) + gamma(n + 1, 2.0**-53)
+    low, high = np.prod(small, -1), np.prod(large, -1)
+    deep = (high > 0) & (crossing | ~(bottom * (1 - gamma(n, unit(x.dtype))) > 2.0**fmt.emin))
+    sink = np.where(deep & safe, n * fmt.tiny * top * (1 + 2 * g), 0.0)
+    low, high = low * (1 - min(g, 1.0)) - sink, high * (1 + g) + sink
     odd = np.sum(b < 0, -1) % 2 == 1
     lo = np.where(crossing, -high, np.where(odd, -high, low))
     hi = np.where(crossing, high, np.where(odd, -low, high))
@@ -144,7 +140,7 @@ def contract(a: Num, b: Num, acc: str) -> Num:
         return Num(acc, v, v, None, amb)
     k, fmt = a.shape[-1], FORMATS[acc]
     if k == 0:
-        return exact(np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), elementwise.NUMPY[acc]))
+        return exact(np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), NUMPY[acc]))
     wide, u = _wide(acc)
     (ca, ra, oa), (cb, rb, ob) = _centre(a), _centre(b)
     mid = np.matmul(ca.astype(wide), cb.astype(wide))
@@ -153,20 +149,19 @@ def contract(a: Num, b: Num, acc: str) -> Num:
     if ra.any() or rb.any():
         radius = np.matmul(np.abs(ca), rb) + np.matmul(ra, np.abs(cb) + rb)
         radius = radius * (1 + gamma(4 * k, 2.0**-53))
-    computed = size * gamma(2 * k, u) if k > 1 else size * (u if acc == "f64" else 0.0)
-    slack = size * gamma(k if k > 1 else 1, fmt.u) + k * fmt.tiny
-    if k == 1 and acc != "f64":  # one product, rounded by `finish`
-        slack = size * 0
-    base_lo, base_hi = (mid - radius - computed).astype(np.float64), (mid + radius + computed).astype(np.float64)
+    computed = size * gamma(2 * k, u) if k > 1 or acc == "f64" else size * 0  # one product of narrower floats is exact
+    slack = np.zeros(1) if k == 1 else size * gamma(k, unit(acc)) + np.where(size > 0, k * fmt.tiny, 0.0)  # `finish` rounds one product
+    base_lo, base_hi = outward((mid - radius - computed).astype(np.float64), (mid + radius + computed).astype(np.float64))
     lo, hi = base_lo - slack, base_hi + slack
-    if acc == "f64":
-        lo, hi = np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)
-    over = size * (1 + gamma(k, fmt.u)) >= fmt.max
+    over = size * (1 + gamma(k, unit(acc))) >= fmt.max
+    if k == 1:
+        over = np.zeros(1, bool)
     nan, amb = None, over if over.any() else None
     if oa is not None or ob is not None:
         lo, hi, nan, amb = _special(a, b, lo, hi, amb)
     out = finish(acc, lo, hi, np.zeros(lo.shape, bool), nan, less(amb, nan))
-    return replace(out, start=Start(base_lo, base_hi, size, k))
+    room = np.where(size > 0, k * fmt.tiny, 0.0)
+    return replace(out, start=Start(base_lo - room, base_hi + room, size, k))
 
 
 def _centre(x: Num) -> tuple[Array, Array, Array | None]:

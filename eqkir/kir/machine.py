@@ -22,7 +22,7 @@ from eqkir.kir.binding import Binding
 from eqkir.kir.floats import Array
 from eqkir.kir.memory import Memory
 from eqkir.kir.model import Extent, Op, Parallel, Region, extent_expr
-from eqkir.kir.reference_codes import CODES, STAGE, Trap
+from eqkir.kir.reference_codes import STAGE, Trap
 
 V = TypeVar("V")
 

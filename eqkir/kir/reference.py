@@ -62,7 +62,7 @@ def run(
     args: Mapping[str, ViewArg | Any],
     symbols: Mapping[str, int] | None = None,
     constexprs: Mapping[str, binding.Literal] | None = None,
-    choices: Choices = Choices(),  # noqa: B008 (immutable)
+    choices: Choices = Choices(),
 ) -> None:
     """Execute `kernel` on `args` (a `ViewArg` for each view, a number for each scalar), changing the views' memory in place.
 

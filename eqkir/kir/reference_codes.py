@@ -6,22 +6,55 @@ from eqkir.base.diagnostics import register
 
 STAGE = "reference"
 _TABLE: dict[str, tuple[str, str]] = {
-    "ARGS": ("arguments that do not fit the kernel", "Every view and scalar of the kernel needs one argument of its dtype and rank, and no others."),
+    "ARGS": (
+        "arguments that do not fit the kernel",
+        "Every view and scalar of the kernel needs one argument of its dtype and rank, and no others.",
+    ),
     "SYMBOL": (
         "extents that contradict each other",
-        "A symbol has one value: every axis that names it, every declared equality and its declared minimum, maximum and multiple must agree.",
+        "A symbol has one value: every axis that names it, every declared equality and its declared range must agree.",
     ),
-    "NOALIAS": ("views declared noalias overlap", "The address ranges of views in one noalias set must be disjoint."),
-    "MEMORY": ("a view reaches outside its memory", "Offset, shape and strides of an argument must stay within the memory behind it."),
-    "BOUNDS": ("a valid access out of bounds", "Coordinates never clamp or wrap: 0 <= coordinate < extent wherever `valid` holds."),
-    "READ-OUT": ("an `out` element is read before it was written", "The contents of an `out` view are undefined until a store wrote them."),
-    "INJECTIVE": ("one store writes an element twice", "A plain store needs coordinates that name distinct memory elements."),
-    "RACE": ("two points of a parallel touch one element", "Points are unordered: an element that one point writes no other point reads or writes."),
-    "INTEGER": ("an integer operation without a result", "Division by zero, signed_min // -1 and shifts outside 0 <= n < width are invalid input."),
-    "CAST": ("a cast without a result", "NaN, an infinity or an out-of-range value to an integer, and overflow of f8e4m3fn, are invalid input."),
-    "SHAPE": ("shapes that do not fit at run time", "Broadcasting, reshape and full need matching extents; an extent is never negative."),
-    "UNSUPPORTED": ("the oracle does not know this", "The reference interpreter or the error envelope has no rule for the operation or the aliasing."),
-}  # fmt: skip
+    "NOALIAS": (
+        "views declared noalias overlap",
+        "The address ranges of views in one noalias set must be disjoint.",
+    ),
+    "MEMORY": (
+        "a view reaches outside its memory",
+        "Offset, shape and strides of an argument must stay within the memory behind it.",
+    ),
+    "BOUNDS": (
+        "a valid access out of bounds",
+        "Coordinates never clamp or wrap: 0 <= coordinate < extent wherever `valid` holds.",
+    ),
+    "READ-OUT": (
+        "an `out` element is read before it was written",
+        "The contents of an `out` view are undefined until a store wrote them.",
+    ),
+    "INJECTIVE": (
+        "one store writes an element twice",
+        "A plain store needs coordinates that name distinct memory elements.",
+    ),
+    "RACE": (
+        "two points of a parallel touch one element",
+        "Points are unordered: an element that one point writes no other point reads or writes.",
+    ),
+    "INTEGER": (
+        "an integer operation without a result",
+        "Division by zero, signed_min // -1 and shifts outside 0 <= n < width are invalid input.",
+    ),
+    "CAST": (
+        "a cast without a result",
+        "NaN, an infinity or an out-of-range value to an integer, and overflow of f8e4m3fn, are invalid input.",
+    ),
+    "SHAPE": (
+        "shapes that do not fit at run time",
+        "Broadcasting, reshape and full need matching extents; an extent is never negative.",
+    ),
+    "UNSUPPORTED": (
+        "the oracle does not know this",
+        "The reference interpreter or the error envelope has no rule for the operation or the aliasing.",
+    ),
+}
 
 CODES = {key: register(f"EQK-REF-{key}", title, explanation) for key, (title, explanation) in _TABLE.items()}
 

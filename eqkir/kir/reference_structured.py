@@ -13,8 +13,8 @@ from eqkir.kir.elementwise import NAME
 from eqkir.kir.floats import Array
 from eqkir.kir.machine import align
 from eqkir.kir.reference import Reference, rule
-from eqkir.kir.reference_ops import product_of
 from eqkir.kir.reference_codes import Trap
+from eqkir.kir.reference_ops import product_of
 
 S = TypeVar("S")
 
@@ -52,7 +52,7 @@ def to_back(a: Array, axes: Sequence[int]) -> Array:
     return moved.reshape(*moved.shape[: len(keep) + 1], n)
 
 
-def _accumulate(fn: str, x: Array, order: str) -> Array:
+def accumulate(fn: str, x: Array, order: str) -> Array:
     """Reduction of the last axis in x's dtype by the built-in `fn`."""
     dtype = NAME[x.dtype]
     if fn in ("any", "all"):
@@ -80,7 +80,11 @@ def reduce(m: Reference, op: Any) -> None:
         a, b = (np.broadcast_to(v, x.shape) for v in align([m.env[p.x], m.env[p.y], x])[:2])
         m.env[op.results[0]] = _fused_dot(to_back(a, op.axes), to_back(b, op.axes))
         return
-    m.env[op.results[0]] = _accumulate(op.fn, to_back(elementwise.cast(x, acc), op.axes), m.choices.order)
+    m.env[op.results[0]] = accumulate(op.fn, to_back(elementwise.cast(x, acc), op.axes), m.choices.order)
+
+
+def _add(a: Array, b: Array) -> Array:
+    return elementwise.binary("add", a, b)
 
 
 def _fused_dot(a: Array, b: Array) -> Array:
@@ -94,7 +98,9 @@ def _fused_dot(a: Array, b: Array) -> Array:
 def leaves(arrays: Sequence[Array], axes: Sequence[int], batch: int) -> tuple[list[Array], tuple[int, ...]]:
     """Operands of a generic reduction as ``[members, batch * others]``, and the logical shape of the others."""
     flat = [to_back(np.broadcast_to(a, (batch, *a.shape[1:])), axes) for a in arrays]
-    return [np.moveaxis(a, -1, 0).reshape(a.shape[-1], -1) for a in flat], flat[0].shape[1:-1]
+    others = flat[0].shape[1:-1]
+    count = batch * int(np.prod(others, dtype=np.int64))
+    return [np.moveaxis(a, -1, 0).reshape(a.shape[-1], count) for a in flat], others
 
 
 def _generic(m: Reference, op: Any) -> None:
@@ -145,7 +151,7 @@ def contract(m: Reference, op: Any) -> None:
         for i in range(k):
             out = elementwise.fma(columns[i], rows[i], out)
     elif m.choices.order != "plain" or op.acc in floats.NARROW:
-        out = fold(lambda p, q: elementwise.binary("add", p, q), lambda i: elementwise.binary("mul", columns[i], rows[i]), k, m.choices.order)
+        out = fold(_add, lambda i: elementwise.binary("mul", columns[i], rows[i]), k, m.choices.order)
     else:
         out = np.matmul(a, b)
     m.env[op.results[0]] = out.reshape(batch, *shape)
