@@ -1,0 +1,207 @@
+"""Worksets and execution groups: which stores form a group, which axes are its instances, and in which phases its stores run.
+
+The rules (a conflict is a pair of accesses of one alias class, one of them a store, not provably disjoint):
+
+1. Stores that share a computed producer, or that conflict with each other or with what the other reads, form one group.
+2. Instance axes of a group are free in every index map of its stores, bound by none of its structured operations, and separate every
+   conflict: two instances never touch the same element. Axes of points of one `parallel` separate the accesses made in it, because
+   conflicting effects of different points are illegal there. Nothing separates different views that may alias: one instance.
+3. Inside an instance, every read that a store may overwrite too early either is *safe* in one phase with the store, or comes in an
+   earlier phase, or reads a copy made in an earlier phase. Safe: the read happens once before the store's loops (what is read, or the
+   outermost structured operation around it, depends on instance axes only), or it reads through the store's own injective index map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from eqkir.analysis.coords import Facts, determined, disjoint, injective
+from eqkir.base.expr import Expr, coords
+
+Scope = frozenset[tuple[str, str]]  # (parallel point, its axis)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A load below a store. `spans`: for each way to it, the free axes of what is computed before it is used: of the load itself, or of
+    the outermost structured operation around it; `inner` tells which."""
+
+    node: int
+    view: str
+    alias: int
+    version: int
+    ixs: tuple[Expr, ...]
+    free: frozenset[str]
+    direct: bool  # reached without a structured operation around it
+    spans: frozenset[frozenset[str]]  # free axes of the outermost structured operations around it
+    opaque: bool = False  # has data-dependent coordinates
+    scope: Scope = frozenset()
+
+
+@dataclass(frozen=True)
+class Write:
+    """A store. `axes`: its whole iteration space, outermost first; `mapped`: those its index map (data operands included) depends on."""
+
+    view: str
+    alias: int
+    version: int
+    ixs: tuple[Expr, ...]
+    axes: tuple[str, ...]
+    mapped: frozenset[str]
+    bound: frozenset[str]
+    producers: frozenset[int]
+    reads: tuple[Read, ...] = ()
+    opaque: bool = False
+    scope: Scope = frozenset()
+
+    def nest(self, own: Sequence[str]) -> tuple[str, ...]:
+        """Axes traversed inside an instance."""
+        return tuple(a for a in self.axes if a not in own)
+
+
+def conflict(a: Read | Write, b: Write, facts: Facts) -> bool:
+    """Whether the two may touch one element."""
+    if a.alias != b.alias:
+        return False
+    return a.view != b.view or a.opaque or b.opaque or not disjoint(a.ixs, b.ixs, facts)
+
+
+# ------------------------------------------------------------------------------------------------ groups
+def groups(writes: Sequence[Write], facts: Facts) -> list[tuple[int, ...]]:
+    """Indices of the stores of each group, in program order."""
+    root = list(range(len(writes)))
+
+    def find(i: int) -> int:
+        while root[i] != i:
+            root[i] = root[root[i]]
+            i = root[i]
+        return i
+
+    producer: dict[int, int] = {}
+    classes: dict[int, list[int]] = {}
+    for i, w in enumerate(writes):
+        for p in sorted(w.producers):
+            j = producer.setdefault(p, i)
+            root[find(i)] = find(j)
+        for alias in {w.alias, *(r.alias for r in w.reads)}:
+            classes.setdefault(alias, []).append(i)
+    for members in classes.values():
+        for n, i in enumerate(members):
+            for j in members[:n]:
+                if find(i) != find(j) and _related(writes[i], writes[j], facts):
+                    root[find(i)] = find(j)
+    out: dict[int, list[int]] = {}
+    for i in range(len(writes)):
+        out.setdefault(find(i), []).append(i)
+    return sorted(tuple(sorted(v)) for v in out.values())
+
+
+def _related(a: Write, b: Write, facts: Facts) -> bool:
+    return conflict(a, b, facts) or any(conflict(r, b, facts) for r in a.reads) or any(conflict(r, a, facts) for r in b.reads)
+
+
+# ------------------------------------------------------------------------------------------------ instances
+def instance_axes(writes: Sequence[Write], facts: Facts) -> tuple[str, ...]:
+    """Axes of the instances of a group, in the order of its first store."""
+    bound = frozenset().union(*(w.bound for w in writes))
+    own = tuple(a for a in writes[0].axes if a not in bound and all(a in w.mapped for w in writes))
+    pairs: list[tuple[Read | Write, Write]] = []
+    for i, w in enumerate(writes):
+        pairs += [(v, w) for v in writes[:i] if conflict(v, w, facts)]
+        pairs += [(r, w) for v in writes for r in v.reads if conflict(r, w, facts)]
+    changed = True
+    while own and changed:
+        kept = set(own)
+        for a, b in pairs:
+            kept &= separates(a, b, tuple(kept), facts)
+        changed = len(kept) < len(own)
+        own = tuple(a for a in own if a in kept)
+    return own
+
+
+def separates(a: Read | Write, b: Write, own: Sequence[str], facts: Facts) -> frozenset[str]:
+    """Axes in `own` such that the two accesses touch different elements in instances that differ in one of them."""
+    out = frozenset(axis for _, axis in a.scope & b.scope) & frozenset(own)
+    if a.view == b.view:
+        same = [x for x, y in zip(a.ixs, b.ixs, strict=True) if x == y and coords(x) and coords(x) <= set(own)]
+        out |= determined(same, own, facts)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ phases
+@dataclass
+class Plan:
+    """`phases`: store indices by phase; `copies`: (phase, load node) of loaded values kept in a workspace; `reads_copy`: (store, load)."""
+
+    phases: list[list[int]]
+    copies: list[tuple[int, int]] = field(default_factory=list)
+    reads_copy: frozenset[tuple[int, int]] = frozenset()
+
+
+def safe(r: Read, w: Write, same: bool, own: Sequence[str], facts: Facts) -> bool:
+    """Whether an older value may be read in the phase of the store that overwrites it. `same`: reader and store share their loops."""
+    inside = frozenset(own)
+    if not all(s <= inside for s in r.spans):
+        return False
+    if not r.direct or r.free <= inside:
+        return True
+    return same and not r.opaque and not w.opaque and (r.view, r.ixs) == (w.view, w.ixs) and injective(w.ixs, w.axes, facts)
+
+
+def plan(writes: Sequence[Write], own: Sequence[str], facts: Facts) -> Plan:
+    """Phases of a group in which no read comes too late and no store too early; copies only where no order helps."""
+    for late in (False, True):
+        p = _plan(writes, own, facts, late)
+        if p is not None:
+            return p
+    raise AssertionError("program order is an order")
+
+
+def _plan(writes: Sequence[Write], own: Sequence[str], facts: Facts, late: bool) -> Plan | None:
+    """`late`: values read after they were overwritten by an earlier store are copied; otherwise their stores are reordered."""
+    edges: list[tuple[int, int, int]] = []  # (a, b, 1): a's phase before b's; (a, b, 0): not after
+    copied: dict[int, Read] = {}
+    users: list[tuple[int, int]] = []
+    n = len(writes)
+    for k, w in enumerate(writes):
+        for r in w.reads:
+            over = [j for j in range(n) if writes[j].alias == r.alias and writes[j].version > r.version]
+            unsafe = [j for j in over if not safe(r, writes[j], j == k or w.nest(own) == writes[j].nest(own), own, facts)]
+            if k in unsafe or (late and any(j < k for j in over)):
+                copied.setdefault(r.node, r)
+                users.append((k, r.node))
+                continue
+            edges += [(k, j, int(j in unsafe)) for j in over if j != k]
+            edges += [(j, k, 1) for j in range(n) if writes[j].alias == r.alias and writes[j].version <= r.version and j != k]
+        edges += [(j, k, 1) for j in range(k) if conflict(writes[j], w, facts)]
+    number = {node: n + i for i, node in enumerate(copied)}
+    for node, r in copied.items():
+        c = number[node]
+        edges += [(c, j, 1) if writes[j].version > r.version else (j, c, 1) for j in range(n) if writes[j].alias == r.alias]
+    edges += [(number[node], k, 1) for k, node in users]
+    level = _levels(n + len(copied), edges)
+    if level is None:
+        return None
+    phases: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
+    for k in range(n):
+        phases[level[k]].append(k)
+    return Plan(phases, [(level[number[node]], node) for node in copied], frozenset(users))
+
+
+def _levels(n: int, edges: Sequence[tuple[int, int, int]]) -> list[int] | None:
+    """Least levels with ``level[b] >= level[a] + weight``; None when a cycle has weight."""
+    level = [0] * n
+    edges = sorted(set(edges))
+    for _ in range(n + 1):
+        changed = False
+        for a, b, w in edges:
+            if level[b] < level[a] + w:
+                level[b] = level[a] + w
+                changed = True
+        if not changed:
+            return level
+    return None
+
+
+__all__ = ["Plan", "Read", "Scope", "Write", "conflict", "groups", "instance_axes", "plan", "safe", "separates"]

@@ -1,0 +1,243 @@
+"""Execution groups of constructed stores: facts for `analysis.worksets`, workspaces for copies, final axes, the finished `Abstract`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from eqkir.analysis.coords import normal
+from eqkir.analysis.worksets import Plan, Read, Scope, Write, groups, instance_axes, plan
+from eqkir.base.diagnostics import fail, register
+from eqkir.base.expr import Coord, Expr, coords, floordiv, substitute
+from eqkir.program.abi import Abi, Axis, ViewParam
+from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, bound_axis
+from eqkir.program.construct_values import STAGE, Values
+
+TRAVERSAL = register(
+    "EQK-CON-SCALAR", "a masked store of many points to a view without axes",
+    "A store to a rank-0 view inside a loop over points has no index that could carry the points. Give the view an axis of extent 1.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A store in index notation, over construction's axes: `axes` is its iteration space, outermost first."""
+
+    view: str
+    alias: int
+    version: int
+    ixs: tuple[Expr, ...]
+    deps: tuple[int, ...]
+    value: int
+    valid: int
+    axes: tuple[str, ...]
+    scope: Scope
+    pointer: str
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        return (self.value, self.valid, *self.deps)
+
+
+def finish(v: Values, effects: Sequence[Effect], abi: Abi) -> Abstract:
+    """Groups, phases and names; the result has an arena of its own that holds what the stores need and nothing else."""
+    written = {e.alias for e in effects}
+    writes = [facts_of(v, e, abi, written) for e in effects]
+    out = _Finished(v, abi)
+    for n, members in enumerate(groups(writes, v.facts)):
+        own = instance_axes([writes[i] for i in members], v.facts)
+        out.group(f"g{n}", [effects[i] for i in members], own, plan([writes[i] for i in members], own, v.facts))
+    return out.program()
+
+
+# ------------------------------------------------------------------------------------------------ facts of a store
+def facts_of(v: Values, e: Effect, abi: Abi, written: set[int]) -> Write:
+    """What `analysis.worksets` asks about a store. Only loads of classes that some store writes matter."""
+    p = v.program
+    below = reachable(p, e.roots)
+    alias = {x.name: x.alias for x in abi.views}
+    loads = [i for i in below if p.nodes[i].op == "Load" and alias[p.nodes[i].attrs[0]] in written]
+    direct, spans = ways(p, e.roots, frozenset(loads)) if loads else (frozenset(), {})
+    reads = []
+    for i in loads:
+        n = p.nodes[i]
+        reads.append(Read(
+            i, n.attrs[0], alias[n.attrs[0]], n.attrs[1], n.attrs[2], p.free(i), i in direct, spans.get(i, frozenset()),
+            len(n.args) > 2, v.load_scopes[i],
+        ))  # fmt: skip
+    mapped = frozenset().union(*(coords(x) for x in e.ixs), *(p.free(d) for d in e.deps))
+    bound = frozenset(bound_axis(p.nodes[i]) for i in below if p.nodes[i].op in BOUND)
+    data: set[int] = set()  # reads memory or reduces: worth one owner
+    for i in below:
+        if p.nodes[i].op == "Load" or p.nodes[i].op in BOUND or any(a in data for a in p.nodes[i].args):
+            data.add(i)
+    computed = frozenset(i for i in data if p.nodes[i].op != "Load")
+    return Write(e.view, e.alias, e.version, e.ixs, e.axes, mapped, bound, computed, tuple(reads), bool(e.deps), e.scope)
+
+
+def reachable(p: Abstract, roots: Sequence[int], leaves: Collection[int] = ()) -> list[int]:
+    """Nodes below, ascending; nothing below `leaves`."""
+    seen: set[int] = set()
+    todo = list(roots)
+    while todo:
+        i = todo.pop()
+        if i not in seen:
+            seen.add(i)
+            todo += () if i in leaves else p.nodes[i].args
+    return sorted(seen)
+
+
+def ways(p: Abstract, roots: Sequence[int], loads: frozenset[int]) -> tuple[frozenset[int], dict[int, frozenset[frozenset[str]]]]:
+    """(loads reached without a structured operation around them, free axes of the outermost structured operations around each load)."""
+    direct: set[int] = set()
+    outermost: set[int] = set()
+    todo = list(roots)
+    while todo:
+        i = todo.pop()
+        if i in direct:
+            continue
+        if p.nodes[i].op in BOUND:
+            outermost.add(i)
+        else:
+            direct.add(i)
+            todo += p.nodes[i].args
+    spans: dict[int, set[frozenset[str]]] = {}
+    for o in sorted(outermost):
+        for i in loads.intersection(reachable(p, (o,))):
+            spans.setdefault(i, set()).add(p.free(o))
+    return frozenset(direct & loads), {i: frozenset(s) for i, s in spans.items()}
+
+
+# ------------------------------------------------------------------------------------------------ the finished program
+class _Finished:
+    def __init__(self, v: Values, abi: Abi) -> None:
+        self.v, self.source, self.abi = v, v.program, abi
+        self.out = Abstract(abi, ())
+        self.axes: dict[tuple[str, Expr, int], Axis] = {}
+        self.workspaces: list[ViewParam] = []
+        self.groups: list[Group] = []
+
+    def program(self) -> Abstract:
+        kinds = [[a for a in self.axes.values() if a.kind == k] for k in ("own", "loop")]
+        self.out.axes = (*kinds[0], *kinds[1])
+        self.out.abi = replace(self.abi, views=(*self.abi.views, *self.workspaces))
+        self.out.groups = tuple(self.groups)
+        return self.out
+
+    def group(self, name: str, effects: Sequence[Effect], own: tuple[str, ...], p: Plan) -> None:
+        names = self.names(effects, own, p)
+        copies: dict[int, tuple[ViewParam, tuple[Expr, ...]]] = {}
+        phases: list[list[Put]] = [[] for _ in p.phases]
+        plain = _Copier(self, names, {})
+        for phase, load in p.copies:
+            free = self.source.free(load)
+            axes = (*own, *sorted(free - set(own), key=_number))
+            ixs = tuple(Coord(names[a]) for a in axes)
+            w = self.workspace(self.source.nodes[load].dtype, tuple(self.v.extent_of[a] for a in axes))
+            copies[load] = w, ixs
+            phases[phase].append(Put(w.name, 1, ixs, plain.node(load), self.out.const("true", "bool")))
+        copiers: dict[frozenset[int], _Copier] = {frozenset(): plain}
+        for phase, members in enumerate(p.phases):
+            for k in members:
+                mine = frozenset(load for j, load in p.reads_copy if j == k)
+                c = copiers.setdefault(mine, _Copier(self, names, {i: copies[i] for i in sorted(mine)}))
+                phases[phase].append(self.put(effects[k], own, c))
+        self.groups.append(Group(name, tuple(names[a] for a in own), tuple(map(tuple, phases))))
+
+    def put(self, e: Effect, own: tuple[str, ...], c: _Copier) -> Put:
+        """A store; axes that its index map does not name, and that no instance owns, are named by a term that is always zero."""
+        ixs = list(e.ixs)
+        missing = [a for a in e.axes if a not in own and not any(a in coords(x) for x in ixs)]
+        if missing and not ixs:
+            raise fail(TRAVERSAL, f"a store of {len(missing)} axes to {e.view}, which has none", e.pointer, stage=STAGE)
+        final = [c.expr(x) for x in ixs]
+        for a in missing:
+            final[0] = final[0] + floordiv(Coord(c.names[a]), self.v.extent_of[a])
+        return Put(e.view, e.version, tuple(final), c.node(e.value), c.node(e.valid), tuple(map(c.node, e.deps)))
+
+    def workspace(self, dtype: str, shape: tuple[Expr, ...]) -> ViewParam:
+        taken = {x.name for x in (*self.abi.views, *self.workspaces)} | {s.name for s in (*self.abi.scalars, *self.abi.symbols)}
+        taken |= {n for n, _ in self.abi.constexprs}
+        n = len(self.workspaces)
+        while f"ws{n}" in taken:
+            n += 1
+        alias = max((x.alias for x in (*self.abi.views, *self.workspaces)), default=-1) + 1
+        self.workspaces.append(ViewParam(f"ws{n}", "workspace", dtype, shape, alias))
+        return self.workspaces[-1]
+
+    def names(self, effects: Sequence[Effect], own: tuple[str, ...], p: Plan) -> dict[str, str]:
+        """Final names of the group's axes: by kind, extent and occurrence, so that groups with equal domains share them."""
+        order = list(own)
+        for e in effects:
+            order += [a for a in e.axes if a not in order]
+        used = {a for e in effects for i in reachable(self.source, e.roots) for a in self._axes_of(i)}
+        order += sorted(used - set(order), key=_number)
+        out: dict[str, str] = {}
+        seen: dict[tuple[str, Expr], int] = {}
+        for a in order:
+            kind, extent = "own" if a in own else "loop", self.v.extent_of[a]
+            n = seen[kind, extent] = seen.get((kind, extent), -1) + 1
+            if (kind, extent, n) not in self.axes:
+                count = sum(k == kind for k, _, _ in self.axes)
+                self.axes[kind, extent, n] = Axis(f"{'i' if kind == 'own' else 'c'}{count}", extent, kind)
+            out[a] = self.axes[kind, extent, n].name
+        return out
+
+    def _axes_of(self, i: int) -> frozenset[str]:
+        n = self.source.nodes[i]
+        own = frozenset((bound_axis(n),)) if n.op in BOUND else frozenset()
+        exprs = n.attrs[2] if n.op == "Load" else (n.attrs[0],) if n.op == "Index" else ()
+        return own.union(*map(coords, exprs))
+
+
+def _number(axis: str) -> tuple[int, int]:
+    """Order of construction's axis names ``a<extent>.<number>``."""
+    a, b = axis[1:].split(".")
+    return int(a), int(b)
+
+
+class _Copier:
+    """Copies nodes under final axis names; loads in `copies` become loads of their workspace."""
+
+    def __init__(self, owner: _Finished, names: Mapping[str, str], copies: Mapping[int, tuple[ViewParam, tuple[Expr, ...]]]) -> None:
+        self.owner, self.names, self.copies = owner, names, copies
+        self.env = {Coord(a): Coord(b) for a, b in names.items()}
+        self.done: dict[int, int] = {}
+
+    def expr(self, e: Expr) -> Expr:
+        return normal(substitute(e, self.env))
+
+    def node(self, root: int) -> int:
+        """The copy of a node; the arena keeps children before parents."""
+        source, out = self.owner.source, self.owner.out
+        for i in reachable(source, (root,), self.copies):
+            if i in self.done:
+                continue
+            n = source.nodes[i]
+            if i in self.copies:
+                w, ixs = self.copies[i]
+                yes, zero = out.const("true", "bool"), self._zero(n.dtype)
+                self.done[i] = out.make("Load", (w.name, 1, ixs), (yes, zero), n.dtype)
+            else:
+                self.done[i] = out.make(n.op, self.attrs(n), tuple(self.done[a] for a in n.args), n.dtype)
+            if i in source.origins:
+                out.origins.setdefault(self.done[i], source.origins[i])
+        return self.done[root]
+
+    def _zero(self, dtype: str) -> int:
+        from eqkir.base.dtypes import literal
+
+        return self.owner.out.const(literal(0, dtype), dtype)
+
+    def attrs(self, n: VNode) -> tuple[object, ...]:
+        if n.op == "Index":
+            return (self.expr(n.attrs[0]),)
+        if n.op == "Load":
+            return (*n.attrs[:2], tuple(map(self.expr, n.attrs[2])))
+        if n.op in BOUND:
+            at = BOUND[n.op]
+            return (*n.attrs[:at], self.names[n.attrs[at]], *n.attrs[at + 1 :])
+        return n.attrs
+
+
+__all__ = ["Effect", "finish"]

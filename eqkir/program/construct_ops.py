@@ -1,0 +1,285 @@
+"""How each KIR operation is instantiated at index expressions (pointwise, shape, memory, structured)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from eqkir.analysis.coords import poly, split
+from eqkir.base.diagnostics import fail, register
+from eqkir.base.dtypes import INTS, WIDENED
+from eqkir.base.expr import ONE, ZERO, Coord, Expr, product
+from eqkir.kir import model as kir
+from eqkir.kir.type_rules import constant_value
+from eqkir.program import construct_index as ix
+from eqkir.program.construct_values import STAGE, Ixs, Steps, Values, construction
+
+COMBINE = register(
+    "EQK-CON-COMBINE", "a combine region that is not closed",
+    "A combine region is a scalar function of its two states and of constants and scalar parameters; it reads no memory and no coordinate.",
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ scalars and coordinates
+@construction("constant")
+def _constant(v: Values, op: kir.Constant, n: int, ixs: Ixs) -> Steps:
+    return v.const(constant_value(op.value, op.dtype), op.dtype)
+    yield
+
+
+@construction("extent")
+def _extent(v: Values, op: kir.ExtentOp, n: int, ixs: Ixs) -> Steps:
+    return v.index(v.extent(kir.extent_expr(op.extent)), (), "index")
+    yield
+
+
+@construction("indices")
+def _indices(v: Values, op: kir.Indices, n: int, ixs: Ixs) -> Steps:
+    begin, step, _ = v.domain(op.domain)
+    return v.index(begin + ixs[0] * step, (), "index")
+    yield
+
+
+# ------------------------------------------------------------------------------------------------ pointwise
+@construction("unary")
+def _unary(v: Values, op: kir.Unary, n: int, ixs: Ixs) -> Steps:
+    a = yield v.operand(op.x, ixs)
+    dtype = v.program.nodes[a].dtype
+    folded = ix.inverted(v, a) if op.fn == "not" and dtype == "bool" else ix.negative(v, a) if op.fn == "neg" and dtype == "index" else None
+    return v.make("Un", (op.fn,), (a,), v.dtype(op.results[0])) if folded is None else folded
+
+
+@construction("binary")
+def _binary(v: Values, op: kir.Binary, n: int, ixs: Ixs) -> Steps:
+    a = yield v.operand(op.x, ixs)
+    b = yield v.operand(op.y, ixs)
+    dtype = v.dtype(op.results[0])
+    folded = ix.arithmetic(v, op.fn, a, b) if dtype == "index" else ix.logic(v, op.fn, a, b) if dtype == "bool" else None
+    return v.make("Bin", (op.fn,), (a, b), dtype) if folded is None else folded
+
+
+@construction("compare")
+def _compare(v: Values, op: kir.Compare, n: int, ixs: Ixs) -> Steps:
+    a = yield v.operand(op.x, ixs)
+    b = yield v.operand(op.y, ixs)
+    folded = ix.compare(v, op.fn, a, b) if v.program.nodes[a].dtype in ("index", "bool") else None
+    return v.make("Bin", (op.fn,), (a, b), "bool") if folded is None else folded
+
+
+@construction("fma")
+def _fma(v: Values, op: kir.Fma, n: int, ixs: Ixs) -> Steps:
+    a = yield v.operand(op.x, ixs)
+    b = yield v.operand(op.y, ixs)
+    c = yield v.operand(op.z, ixs)
+    return v.make("Tri", ("fma",), (a, b, c), v.dtype(op.results[0]))
+
+
+@construction("select")
+def _select(v: Values, op: kir.Select, n: int, ixs: Ixs) -> Steps:
+    c = yield v.operand(op.cond, ixs)
+    a = yield v.operand(op.x, ixs)
+    b = yield v.operand(op.y, ixs)
+    folded = ix.chosen(v, c, a, b)
+    return v.make("Tri", ("select",), (c, a, b), v.dtype(op.results[0])) if folded is None else folded
+
+
+@construction("cast")
+def _cast(v: Values, op: kir.Cast, n: int, ixs: Ixs) -> Steps:
+    a = yield v.operand(op.x, ixs)
+    source = v.program.nodes[a].dtype
+    if source == op.dtype:
+        return a
+    if op.dtype == "index" and source in INTS:
+        return ix.widened(v, a)
+    return v.make("Cast", (op.dtype,), (a,), op.dtype)
+
+
+@construction("bitcast")
+def _bitcast(v: Values, op: kir.Bitcast, n: int, ixs: Ixs) -> Steps:
+    a = yield v.operand(op.x, ixs)
+    return a if v.program.nodes[a].dtype == op.dtype else v.make("Bitcast", (op.dtype,), (a,), op.dtype)
+
+
+# ------------------------------------------------------------------------------------------------ shape
+@construction("full")
+def _full(v: Values, op: kir.Full, n: int, ixs: Ixs) -> Steps:
+    return (yield op.value, ())
+
+
+@construction("broadcast")
+def _broadcast(v: Values, op: kir.Broadcast, n: int, ixs: Ixs) -> Steps:
+    return (yield v.operand(op.x, ixs))
+
+
+@construction("transpose")
+def _transpose(v: Values, op: kir.Transpose, n: int, ixs: Ixs) -> Steps:
+    out = [ZERO] * len(ixs)
+    for j, p in enumerate(op.perm):
+        out[p] = ixs[j]
+    return (yield op.x, tuple(out))
+
+
+@construction("reshape")
+def _reshape(v: Values, op: kir.Reshape, n: int, ixs: Ixs) -> Steps:
+    return (yield op.x, reshaped(v, v.shape(op.x), v.shape(op.results[0]), ixs))
+
+
+def reshaped(v: Values, source: tuple[Expr, ...], result: tuple[Expr, ...], ixs: Ixs) -> Ixs:
+    """Row-major indices in `source` of the element at `ixs` of `result`; runs of dimensions with equal counts are mapped one by one."""
+    src = [i for i, e in enumerate(source) if e != ONE]
+    dst = [i for i, e in enumerate(result) if e != ONE]
+    out = [ZERO] * len(source)
+    while src or dst:
+        a, b = src[:1], dst[:1]
+        while v.extent(product([source[i] for i in a])) != v.extent(product([result[i] for i in b])):
+            if len(a) == len(src) and len(b) == len(dst):
+                break
+            shorter = len(b) == len(dst) or (len(a) < len(src) and _divides(v, [source[i] for i in a], [result[i] for i in b]))
+            if shorter:
+                a = src[: len(a) + 1]
+            else:
+                b = dst[: len(b) + 1]
+        src, dst = src[len(a) :], dst[len(b) :]
+        for i, e in zip(a, _regroup(v, [source[i] for i in a], [result[i] for i in b], [ixs[i] for i in b]), strict=True):
+            out[i] = e
+    return tuple(out)
+
+
+def _divides(v: Values, a: list[Expr], b: list[Expr]) -> bool:
+    """A guess which run is the shorter one: fewer or smaller factors. A wrong guess only makes the runs longer."""
+    x, y = v.extent(product(a)), v.extent(product(b))
+    if x.value is not None and y.value is not None:
+        return x.value < y.value
+    p, q = poly(x), poly(y)
+    degree = [max((len(m) for m in r), default=0) for r in (p, q)]
+    return degree[0] < degree[1] or (degree[0] == degree[1] and max(p.values(), default=0) < max(q.values(), default=0))
+
+
+def _regroup(v: Values, source: list[Expr], result: list[Expr], ixs: list[Expr]) -> list[Expr]:
+    flat: Expr = ZERO
+    for e, x in zip(result, ixs, strict=True):
+        flat = v.fold(flat * e + x)
+    out: list[Expr] = []
+    for e in reversed(source[1:]):
+        flat, r = split(flat, e, v.facts)
+        out.append(v.fold(r))
+    return [v.fold(flat), *reversed(out)] if source else []
+
+
+# ------------------------------------------------------------------------------------------------ memory
+Access = Generator[tuple[str, Ixs], int, tuple[Ixs, tuple[int, ...], int]]
+
+
+def access(v: Values, op: kir.Load | kir.Store, ixs: Ixs) -> Access:
+    """(index expressions, data operands, validity) of an access at a point of its iteration space."""
+    exprs: list[Expr] = []
+    deps: list[int] = []
+    for c in op.coords:
+        e, ds = ix.coordinate(v, (yield v.operand(c, ixs)))
+        deps += [d for d in ds if d not in deps]
+        exprs.append(v.fold(ix.renumber(e, ds, deps)))
+    valid = v.const(True, "bool") if op.valid is None else (yield v.operand(op.valid, ixs))
+    return tuple(exprs), tuple(deps), valid
+
+
+@construction("load")
+def _load(v: Values, op: kir.Load, n: int, ixs: Ixs) -> Steps:
+    dtype = v.views[op.view].dtype
+    fill = v.const(0, dtype) if op.fill is None else (yield v.operand(op.fill, ixs))
+    exprs, deps, valid = yield from access(v, op, ixs)
+    if v.program.nodes[valid].op == "Const" and v.program.nodes[valid].attrs[0] == "false":
+        return fill
+    node = v.make("Load", (op.view, v.effects.versions[op.results[0]], exprs), (valid, fill, *deps), dtype)
+    scope = frozenset((p, v.point_axis[p]) for p in v.effects.scopes[op.results[0]] if p in v.point_axis)
+    v.load_scopes[node] = v.load_scopes.get(node, scope) & scope
+    return node
+
+
+# ------------------------------------------------------------------------------------------------ structured
+@construction("reduce")
+def _reduce(v: Values, op: kir.Reduce, n: int, ixs: Ixs) -> Steps:
+    """Axes nest, the lowest dimension outermost."""
+    axes, at = _bind(v, op.results[0], v.shape(op.xs[0]), op.axes, ixs)
+    if op.fn is not None:
+        x = yield op.xs[0], at
+        dtype = v.program.nodes[x].dtype
+        wide = WIDENED.get(dtype, dtype) if op.fn == "sum" else dtype
+        x = x if wide == dtype else v.make("Cast", (wide,), (x,), wide)
+        for a in reversed(axes):
+            x = v.make("Red", (op.fn, a), (v.spread(x, a),), wide)
+        return x
+    elems, idents, comb = [], [], []
+    for x in op.xs:
+        elems.append((yield x, at))
+    for i in op.identities:
+        idents.append((yield i, ()))
+    assert op.combine is not None
+    k = len(elems)
+    for i, a in enumerate(op.combine.args):
+        v.formals[a.id] = v.make("Arg", ("lr"[i // k], i % k), (), a.dtype)
+    for y in op.combine.yields:
+        comb.append((yield y, ()))
+    _closed(v, comb)
+    for axis in reversed(axes):
+        t = v.make("RedN", (axis, k), (*idents, *(v.spread(e, axis) for e in elems), *comb), "tuple")
+        elems = [v.make("Pick", (i,), (t,), v.program.nodes[e].dtype) for i, e in enumerate(elems)]
+    return elems[n]
+
+
+def _bind(v: Values, result: str, shape: tuple[Expr, ...], dims: tuple[int, ...], ixs: Ixs) -> tuple[list[str], Ixs]:
+    """Axes for the reduced dimensions (ascending), and the operand's indices."""
+    taken = v.taken(result, ixs)
+    rest = iter(ixs)
+    axes: list[str] = []
+    at: list[Expr] = []
+    for i, e in enumerate(shape):
+        if i in dims:
+            axes.append(v.axis(e, taken))
+            taken.add(axes[-1])
+            at.append(Coord(axes[-1]))
+        else:
+            at.append(next(rest))
+    return axes, tuple(at)
+
+
+def _closed(v: Values, roots: list[int]) -> None:
+    todo, seen = list(roots), set()
+    while todo:
+        i = todo.pop()
+        if i not in seen:
+            seen.add(i)
+            node = v.program.nodes[i]
+            if node.op in ("Load", "Red", "RedN", "Con") or (node.op == "Index" and v.program.free(i)):
+                raise fail(COMBINE, "the combine region is not closed", stage=STAGE)
+            todo += node.args
+
+
+@construction("contract")
+def _contract(v: Values, op: kir.Contract, n: int, ixs: Ixs) -> Steps:
+    """``sum_{k1..} Con(k_last, a, b)``: the last pair is the contraction's axis, the others are sums around it, the first outermost."""
+    lhs, rhs = v.shape(op.lhs), v.shape(op.rhs)
+    taken = v.taken(op.results[0], ixs)
+    left: dict[int, Expr] = {}
+    right: dict[int, Expr] = {}
+    rest = iter(ixs)
+    for a, b in op.batch:
+        left[a] = right[b] = next(rest)
+    paired = {a for a, _ in op.reduce}, {b for _, b in op.reduce}
+    for side, shape, skip in ((left, lhs, paired[0]), (right, rhs, paired[1])):
+        for i in range(len(shape)):
+            if i not in side and i not in skip:
+                side[i] = next(rest)
+    axes = []
+    for a, b in op.reduce:
+        axes.append(v.axis(lhs[a], taken))
+        taken.add(axes[-1])
+        left[a] = right[b] = Coord(axes[-1])
+    x = yield op.lhs, tuple(left[i] for i in range(len(lhs)))
+    y = yield op.rhs, tuple(right[i] for i in range(len(rhs)))
+    k = axes[-1]
+    out = v.make("Con", (k,), (v.spread(x, k), v.spread(y, k)), op.acc)
+    for a in reversed(axes[:-1]):
+        out = v.make("Red", ("sum", a), (v.spread(out, a),), op.acc)
+    return out
+
+
+__all__ = ["access", "reshaped"]
