@@ -57,17 +57,17 @@ class Reader:
             raise self.bad("is not an object")
         return [(k, Reader(v, f"{self.pointer}/{k}")) for k, v in self.data.items()]
 
-    def int(self) -> int:
+    def integer(self) -> int:
         if not isinstance(self.data, int) or isinstance(self.data, bool):
             raise self.bad("is not an integer")
         return self.data
 
-    def bool(self) -> bool:
+    def boolean(self) -> bool:
         if not isinstance(self.data, bool):
             raise self.bad("is not true or false")
         return self.data
 
-    def str(self) -> str:
+    def text(self) -> str:
         if not isinstance(self.data, str):
             raise self.bad("is not a text")
         return self.data
@@ -78,10 +78,10 @@ class Reader:
         return self.data
 
     def ints(self) -> tuple[int, ...]:
-        return tuple(x.int() for x in self.items())
+        return tuple(x.integer() for x in self.items())
 
     def strs(self) -> tuple[str, ...]:
-        return tuple(x.str() for x in self.items())
+        return tuple(x.text() for x in self.items())
 
     def expr(self) -> Expr:
         """An expression, unfolded. Raises EqkirError."""

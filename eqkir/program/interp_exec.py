@@ -1,7 +1,8 @@
 """Execution of one segment for a batch of instances at once.
 
-A value is an array ``(N or 1, *lanes)``: N instances, then its lane labels in the order of `dims`; any of these may have size 1 when the value
-does not depend on it. A ``tuple`` value is a Python tuple of such arrays. A program is compiled to closures once, then run per batch.
+A value is an array ``(N or 1, *lanes)``: N instances, then its lane labels in the order of `dims`; any of these may have size 1 when
+the value does not depend on it. A ``tuple`` value is a Python tuple of such arrays. A program is compiled to closures once, then run per
+batch.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def aligner(src: tuple[str, ...], dst: tuple[str, ...]) -> Callable[[Array], Arr
 class Compiler:
     """Compiles the phases of one segment."""
 
-    def __init__(self, program: Program, segment: Segment, space: Space, views: dict[str, View], scalars: dict[str, Array], env: Any, opts: Any) -> None:
+    def __init__(
+        self, program: Program, segment: Segment, space: Space, views: dict[str, View], scalars: dict[str, Array], env: Any, opts: Any
+    ) -> None:
         self.program, self.segment, self.space, self.views, self.scalars, self.opts = program, segment, space, views, scalars, opts
         self.symbol: Callable[[str], int] = env
         self.structured = program.stage == "structured"
@@ -203,7 +206,7 @@ class Compiler:
     def index(self, x: Let, dims: tuple[str, ...]) -> Callable[[Batch], Array]:
         f = self.expression(x.attrs[0], x.dims, dims, x.args)
         t, live, rank = NUMPY[x.dtype], self.active(x.dims, dims), 1 + len(dims)
-        poison = self.opts.poison(x.dtype) if self.structured else None
+        poison: Any = self.opts.poison(x.dtype) if self.structured else None
 
         def go(b: Batch) -> Array:
             v = np.asarray(f(b))
@@ -215,7 +218,7 @@ class Compiler:
 
     def pointwise(self, x: Let, dims: tuple[str, ...]) -> Callable[[Batch], Array]:
         xs, src = [self.operand(a, dims) for a in x.args], self.dtypes[x.args[0]]
-        f = S_pointwise(x, src)
+        f = pointwise_function(x, src)
         if len(xs) == 1:
             (p,) = xs
             return lambda b: f(p(b))
@@ -270,7 +273,9 @@ class Compiler:
         return go
 
     # -------------------------------------------------------------------------------------------- memory
-    def place(self, view: View, ixs: tuple[Expr, ...], dims: tuple[str, ...], lanes: tuple[str, ...], deps: tuple[int, ...], where: str) -> Any:
+    def place(
+        self, view: View, ixs: tuple[Expr, ...], dims: tuple[str, ...], lanes: tuple[str, ...], deps: tuple[int, ...], where: str
+    ) -> Callable[[Batch, Array | None], Array]:
         fs = [self.expression(e, dims, lanes, deps) for e in ixs]
         return lambda b, mask: view.locate([f(b) for f in fs], mask, where)
 
@@ -423,7 +428,11 @@ class Compiler:
         return (lambda b: tuple(f(b) for f in idents)), step_n, finish_n
 
 
-def S_pointwise(x: Let, src: str) -> Callable[..., Array]:
+def select(c: Array, a: Array, b: Array) -> Array:
+    return np.where(c, a, b)
+
+
+def pointwise_function(x: Let, src: str) -> Callable[..., Array]:
     """The pointwise function of a let whose first operand has dtype `src`."""
     match x.op:
         case "Un":
@@ -433,7 +442,7 @@ def S_pointwise(x: Let, src: str) -> Callable[..., Array]:
             fn = x.attrs[0]
             return lambda a, b: S.binary(fn, a, b, src)
         case "Tri" if x.attrs[0] == "select":
-            return lambda c, a, b: np.where(c, a, b)
+            return select
         case "Tri":
             return lambda a, b, c: S.fma(a, b, c, src)
         case "Cast":

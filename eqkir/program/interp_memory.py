@@ -18,7 +18,9 @@ from eqkir.base.diagnostics import EqkirError, fail, register
 Array = np.ndarray[Any, np.dtype[Any]]
 
 OOB = register("EQK-INT-OOB", "access out of bounds", "An active, valid lane of a load or store addressed an element outside the view.")
-DOUBLE = register("EQK-INT-DOUBLE-WRITE", "double write", "Two instances, or two lanes or iterations of one store, wrote the same element.")
+DOUBLE = register(
+    "EQK-INT-DOUBLE-WRITE", "double write", "Two instances, or two lanes or iterations of one store, wrote the same element."
+)
 CROSS = register(
     "EQK-INT-CROSS", "dependence between instances",
     "An instance read an element that another instance wrote in the same launch (or the other way round): instances are unordered.",
@@ -30,7 +32,9 @@ VERSION = register(
     "EQK-INT-VERSION", "wrong memory version",
     "A load or store met an element in another memory version than the one it names: loads and stores ran in a wrong order.",
 )  # fmt: skip
-ARGS = register("EQK-INT-ARGS", "arguments do not fit", "An argument of the launch is missing or does not fit the interface of the program.")
+ARGS = register(
+    "EQK-INT-ARGS", "arguments do not fit", "An argument of the launch is missing or does not fit the interface of the program."
+)
 
 NOBODY, MANY = -1, -2
 
@@ -142,12 +146,12 @@ class View:
             if ix.size and (int(ix.min()) < 0 or int(ix.max()) >= n):
                 bad = bad | (ix < 0) | (ix >= n)
             e = e + ix * np.int64(s)
-        e = np.asarray(e, np.int64)
+        at: Array = np.asarray(e, np.int64)
         if bad is not False:
             live = bad if mask is None else bad & mask
             if np.any(live):
                 raise self._oob(ixs, live, where)
-        return e
+        return at
 
     def _oob(self, ixs: list[Any], live: Array, where: str) -> EqkirError:
         at = tuple(int(x[0]) for x in np.nonzero(live))
@@ -157,7 +161,8 @@ class View:
     def _granules(self, e: Array) -> Array:
         if self.parts == 1:
             return e + self.first
-        return (e[:, None] * self.parts + (self.first + np.arange(self.parts))).reshape(-1)
+        parts: Array = e[:, None] * self.parts + (self.first + np.arange(self.parts))
+        return parts.reshape(-1)
 
     def _spread(self, x: Array) -> Array:
         return x if self.parts == 1 else np.repeat(x, self.parts)
@@ -172,7 +177,8 @@ class View:
             if ((owner != NOBODY) & (owner != ids)).any():
                 raise fail(CROSS, f"{self.name}: an element read here was written by another instance", where, stage="interpret")
             if self.must_write and (owner == NOBODY).any():
-                raise fail(UNWRITTEN, f"{self.name}: {int((owner == NOBODY).sum())} elements read before they were written", where, stage="interpret")
+                n = int((owner == NOBODY).sum())
+                raise fail(UNWRITTEN, f"{self.name}: {n} elements read before they were written", where, stage="interpret")
             if (m.wrote[g] > version).any():
                 raise fail(VERSION, f"{self.name}: version {version} is read after a later store", where, stage="interpret")
             seen = m.reader[g]

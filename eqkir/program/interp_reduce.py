@@ -104,22 +104,23 @@ class Reducer:
             a, b = a[..., keep], b[..., keep]
         k = a.shape[-1]
         if dtype in ("f32", "f64") and self.order == "tree" and k and np.isfinite(a).all() and np.isfinite(b).all():
-            return self._matmul(a, b, shared)
+            return _matmul(a, b, shared)
+        lifts = ((a, shared + free_a, free_b), (b, shared, free_a))
         steps = range(k - 1, -1, -1) if self.order == "reversed" else range(k)
-        shape = np.broadcast_shapes(_lift(a[..., :1], shared + free_a, free_b)[..., 0].shape, _lift(b[..., :1], shared, free_a)[..., 0].shape)
+        ones = np.ones(1, np.bool_)
+        shape = np.broadcast_shapes(*(_lift(np.broadcast_to(ones, x.shape[:-1]), n, m).shape for x, n, m in lifts))
         out = np.zeros(shape, NUMPY[dtype])
         for i in steps:
             x, y = _lift(a[..., i], shared + free_a, free_b), _lift(b[..., i], shared, free_a)
             out = S.binary("add", out, S.binary("mul", x, y, dtype), dtype)
         return out
 
-    @staticmethod
-    def _matmul(a: Array, b: Array, shared: int) -> Array:
-        head_a, head_b, k = a.shape[: 1 + shared], b.shape[: 1 + shared], a.shape[-1]
-        fa, fb = a.shape[1 + shared : -1], b.shape[1 + shared : -1]
-        with np.errstate(all="ignore"):
-            y = np.matmul(a.reshape(*head_a, -1, k), np.swapaxes(b.reshape(*head_b, -1, k), -1, -2))
-        return y.reshape(*y.shape[: 1 + shared], *fa, *fb)
+
+def _matmul(a: Array, b: Array, shared: int) -> Array:
+    head_a, head_b, k = a.shape[: 1 + shared], b.shape[: 1 + shared], a.shape[-1]
+    fa, fb = a.shape[1 + shared : -1], b.shape[1 + shared : -1]
+    y: Array = np.matmul(a.reshape(*head_a, -1, k), np.swapaxes(b.reshape(*head_b, -1, k), -1, -2))
+    return y.reshape(*y.shape[: 1 + shared], *fa, *fb)
 
 
 def _lift(x: Array, at: int, n: int) -> Array:

@@ -221,8 +221,8 @@ def fma(x: Array, y: Array, z: Array, dtype: str) -> Array:
     if dtype == "f64":
         return _fma64(x, y, z)
     x, y, z = (np.asarray(wide(v, dtype), F64) for v in (x, y, z))
-    exact = np.atleast_1d(x * y)  # 48 bits
-    return narrow(_odd_add(exact, np.broadcast_to(z, np.broadcast_shapes(exact.shape, z.shape)) + 0.0 * 0).astype(F32), dtype)
+    product, addend = np.broadcast_arrays(np.atleast_1d(x * y), z)  # the product has 48 bits: exact
+    return narrow(_odd_add(product, addend).astype(F32), dtype)
 
 
 # ------------------------------------------------------------------------------------------------ reductions' combine and identity

@@ -163,7 +163,7 @@ class Program:
     options: dict[str, int] = field(default_factory=dict)
     preconditions: tuple[Expr, ...] = ()
     stage: str = "structured"  # structured | legal
-    origins: dict[str, str] = field(default_factory=dict)  # "segment/phase/id" -> text; comments only
+    origins: dict[str, str] = field(default_factory=dict)  # "segment/phase/id", the first two counted -> text; comments only
     #: legal stage: (label, launch predicate under which every lane of the label is active); a provider may compile both cases
     specializations: tuple[tuple[str, Expr], ...] = ()
 
@@ -194,6 +194,6 @@ def step(loop: Loop) -> Expr:
 
 
 __all__ = [
-    "Abi", "Axis", "Barrier", "Carry", "Expr", "Item", "Let", "Loop", "Order", "Program", "Region", "Segment", "Store", "Sym", "axis_of", "blocks",
-    "order_labels", "order_size", "parameter", "step", "traversal",
+    "Abi", "Axis", "Barrier", "Carry", "Expr", "Item", "Let", "Loop", "Order", "Program", "Region", "Segment", "Store", "Sym", "axis_of",
+    "blocks", "order_labels", "order_size", "parameter", "step", "traversal",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """Programs as JSON: exact round trip, canonical bytes, digests. `from_json` accepts nothing that does not have the shape of a program.
 
 Layout: ``{"program": 1, "stage", "abi", "axes", "segments", "bindings", "options", "preconditions", "origins"}``; an item is
-``{"let": id, …}``, ``{"loop": axis, …}``, ``{"store": view, …}`` or ``{"barrier": …}``; expressions as in `base.expr`; orders as nested lists.
+``{"let": id, …}``, ``{"loop": axis, …}``, ``{"store": view, …}`` or ``{"barrier": true}``; expressions as in `base.expr`; orders are
+nested lists.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def to_json(program: Program) -> dict[str, Any]:
         "abi": {
             "kernel": abi.kernel,
             "views": [
-                {"name": v.name, "role": v.role, "dtype": v.dtype, "shape": [E.to_json(e) for e in v.shape], "alias": v.alias} for v in abi.views
+                {"name": v.name, "role": v.role, "dtype": v.dtype, "shape": [E.to_json(e) for e in v.shape], "alias": v.alias}
+                for v in abi.views
             ],
             "scalars": [{"name": s.name, "dtype": s.dtype} for s in abi.scalars],
             "symbols": [{"name": s.name, "lo": s.lo, "hi": s.hi, "multiple_of": s.multiple_of} for s in abi.symbols],
@@ -106,17 +108,17 @@ def from_json(data: Any) -> Program:
 def _program(r: Reader) -> Program:
     keys = ("program", "stage", "abi", "axes", "segments", "bindings", "options", "preconditions", "origins", "specializations")
     r.keys(keys, optional=("bindings", "options", "preconditions", "origins", "specializations"))
-    if r.at("program").int() != VERSION:
+    if r.at("program").integer() != VERSION:
         raise r.at("program").bad(f"is not version {VERSION}")
     return Program(
         _abi(r.at("abi")),
         tuple(_axis(x) for x in r.at("axes").items()),
         tuple(_segment(x) for x in r.at("segments").items()),
-        {k: v.int() for k, v in r.get("bindings", {}).entries()},
-        {k: v.int() for k, v in r.get("options", {}).entries()},
+        {k: v.integer() for k, v in r.get("bindings", {}).entries()},
+        {k: v.integer() for k, v in r.get("options", {}).entries()},
         tuple(x.expr() for x in r.get("preconditions", []).items()),
         r.at("stage").one_of(STAGES),
-        {k: v.str() for k, v in r.get("origins", {}).entries()},
+        {k: v.text() for k, v in r.get("origins", {}).entries()},
         tuple(_specialization(x) for x in r.get("specializations", []).items()),
     )
 
@@ -125,7 +127,7 @@ def _specialization(r: Reader) -> tuple[str, Expr]:
     pair = r.items()
     if len(pair) != 2:
         raise r.bad("is not a label and a predicate")
-    return pair[0].str(), pair[1].expr()
+    return pair[0].text(), pair[1].expr()
 
 
 def _abi(r: Reader) -> Abi:
@@ -134,32 +136,33 @@ def _abi(r: Reader) -> Abi:
     for v in r.at("views").items():
         v.keys(("name", "role", "dtype", "shape", "alias"))
         shape = tuple(e.expr() for e in v.at("shape").items())
-        views.append(ViewParam(v.at("name").str(), v.at("role").one_of(ROLES), v.at("dtype").one_of(ALL), shape, v.at("alias").int()))
+        views.append(ViewParam(v.at("name").text(), v.at("role").one_of(ROLES), v.at("dtype").one_of(ALL), shape, v.at("alias").integer()))
     for v in r.at("scalars").items():
         v.keys(("name", "dtype"))
-        scalars.append(ScalarParam(v.at("name").str(), v.at("dtype").one_of(ALL)))
+        scalars.append(ScalarParam(v.at("name").text(), v.at("dtype").one_of(ALL)))
     for v in r.at("symbols").items():
         v.keys(("name", "lo", "hi", "multiple_of"), optional=("lo", "hi", "multiple_of"))
         hi = v.get("hi", None)
-        symbols.append(SymbolParam(v.at("name").str(), v.get("lo", 0).int(), None if hi.data is None else hi.int(), v.get("multiple_of", 1).int()))
+        top = None if hi.data is None else hi.integer()
+        symbols.append(SymbolParam(v.at("name").text(), v.get("lo", 0).integer(), top, v.get("multiple_of", 1).integer()))
     pairs = []
     for c in r.get("constexprs", []).items():
         if len(c.strs()) != 2:
             raise c.bad("is not a pair of texts")
         pairs.append((c.strs()[0], c.strs()[1]))
     noalias = tuple(g.strs() for g in r.get("noalias", []).items())
-    return Abi(r.at("kernel").str(), tuple(views), tuple(scalars), tuple(symbols), noalias, tuple(pairs))
+    return Abi(r.at("kernel").text(), tuple(views), tuple(scalars), tuple(symbols), noalias, tuple(pairs))
 
 
 def _axis(r: Reader) -> Axis:
     r.keys(("name", "extent", "kind"))
-    return Axis(r.at("name").str(), r.at("extent").expr(), r.at("kind").one_of(("own", "loop")))
+    return Axis(r.at("name").text(), r.at("extent").expr(), r.at("kind").one_of(("own", "loop")))
 
 
 def _segment(r: Reader) -> Segment:
     r.keys(("group", "order", "mode", "phases"))
     phases = tuple(tuple(_read_item(i, 0) for i in ph.items()) for ph in r.at("phases").items())
-    return Segment(r.at("group").str(), _read_order(r.at("order"), 0), r.at("mode").one_of(("grid", "stride")), phases)
+    return Segment(r.at("group").text(), _read_order(r.at("order"), 0), r.at("mode").one_of(("grid", "stride")), phases)
 
 
 def _read_order(r: Reader, depth: int) -> Order:
@@ -168,7 +171,7 @@ def _read_order(r: Reader, depth: int) -> Order:
     if depth > DEPTH:
         raise r.bad("is nested too deeply")
     if head == "TAx" and len(xs) == 2:
-        return (head, xs[1].str())
+        return (head, xs[1].text())
     if head and head != "TAx" and len(xs) == ORDERS[head] + 1:
         return (head, *(_read_order(x, depth + 1) for x in xs[1:]))
     raise r.bad("is not an order")
@@ -185,10 +188,10 @@ def _read_attr(kind: str, r: Reader) -> Any:
             body = tuple(_read_let(x, REGION_LETS) for x in r.at("body").items())
             return Region(tuple(x.one_of(ALL) for x in r.at("dtypes").items()), body, r.at("yields").ints())
         case "int" | "version":
-            return r.int()
+            return r.integer()
         case "dtype":
             return r.one_of(ALL)
-    return r.str()
+    return r.text()
 
 
 def _read_head(r: Reader, table: dict[str, OpSpec]) -> tuple[str, tuple[Any, ...], tuple[int, ...]]:
@@ -208,13 +211,13 @@ def _dtype(r: Reader) -> str:
 def _read_let(r: Reader, table: dict[str, OpSpec]) -> Let:
     r.keys(("let", "op", "attrs", "args", "dims", "dtype"))
     op, attrs, args = _read_head(r, table)
-    return Let(r.at("let").int(), op, attrs, args, r.at("dims").strs(), _dtype(r.at("dtype")))
+    return Let(r.at("let").integer(), op, attrs, args, r.at("dims").strs(), _dtype(r.at("dtype")))
 
 
 def _read_carry(r: Reader) -> Carry:
     r.keys(("carry", "op", "attrs", "args", "inits", "dims", "dtype"))
     op, attrs, args = _read_head(r, CARRIES)
-    return Carry(r.at("carry").int(), op, attrs, args, r.at("inits").ints(), r.at("dims").strs(), _dtype(r.at("dtype")))
+    return Carry(r.at("carry").integer(), op, attrs, args, r.at("inits").ints(), r.at("dims").strs(), _dtype(r.at("dtype")))
 
 
 def _read_item(r: Reader, depth: int) -> Item:
@@ -224,19 +227,19 @@ def _read_item(r: Reader, depth: int) -> Item:
         return _read_let(r, LETS)
     if r.has("barrier"):
         r.keys(("barrier",))
-        r.at("barrier").bool()
+        r.at("barrier").boolean()
         return Barrier()
     if r.has("store"):
         r.keys(("store", "version", "ixs", "value", "valid", "deps", "dims", "masked"))
         ixs = tuple(x.expr() for x in r.at("ixs").items())
         return Store(
-            r.at("store").str(), r.at("version").int(), ixs, r.at("value").int(), r.at("valid").int(), r.at("deps").ints(),
-            r.at("dims").strs(), r.at("masked").bool(),
+            r.at("store").text(), r.at("version").integer(), ixs, r.at("value").integer(), r.at("valid").integer(), r.at("deps").ints(),
+            r.at("dims").strs(), r.at("masked").boolean(),
         )  # fmt: skip
     r.keys(("loop", "label", "stage", "stages", "carries", "body"))
     carries = tuple(_read_carry(x) for x in r.at("carries").items())
     body = tuple(_read_item(x, depth + 1) for x in r.at("body").items())
-    return Loop(r.at("loop").str(), r.at("label").str(), r.at("stage").int(), carries, body, r.at("stages").int())
+    return Loop(r.at("loop").text(), r.at("label").text(), r.at("stage").integer(), carries, body, r.at("stages").integer())
 
 
 # ------------------------------------------------------------------------------------------------ bytes and digests
@@ -276,16 +279,17 @@ def _unstaged(i: Item) -> Item:
 def renumbered(program: Program) -> Program:
     """The same program with value ids 0, 1, … in order of appearance, by phase; origins follow. Ids without definition get numbers too."""
     segments, origins = [], dict(program.origins)
-    for s in program.segments:
+    for g, s in enumerate(program.segments):
         phases = []
         for k, ph in enumerate(s.phases):
             ids: dict[int, int] = {}
             phases.append(tuple(_renumber(i, ids) for i in ph))
+            for old in ids:
+                origins.pop(f"{g}/{k}/{old}", None)
             for old, new in ids.items():
-                text = program.origins.get(f"{s.group}/{k}/{old}")
-                origins.pop(f"{s.group}/{k}/{old}", None) if text is None or old != new else None
+                text = program.origins.get(f"{g}/{k}/{old}")
                 if text is not None:
-                    origins[f"{s.group}/{k}/{new}"] = text
+                    origins[f"{g}/{k}/{new}"] = text
         segments.append(replace(s, phases=tuple(phases)))
     return replace(program, segments=tuple(segments), origins=origins)
 
@@ -299,7 +303,7 @@ def _renumber(i: Item, ids: dict[int, int]) -> Item:
 
     match i:
         case Let():
-            return replace(i, args=ns(i.args), id=n(i.id), attrs=tuple(_region(a) if isinstance(a, Region) else a for a in i.attrs))
+            return replace(i, args=ns(i.args), id=n(i.id), attrs=_attrs(i.attrs))
         case Store():
             return replace(i, value=n(i.value), valid=n(i.valid), deps=ns(i.deps))
         case Loop():
@@ -307,11 +311,15 @@ def _renumber(i: Item, ids: dict[int, int]) -> Item:
             phis = [n(c.id) if c.op == "Phi" else None for c in i.carries]
             body = tuple(_renumber(x, ids) for x in i.body)
             carries = tuple(
-                replace(c, id=n(c.id) if p is None else p, inits=x, args=ns(c.args), attrs=tuple(_region(a) if isinstance(a, Region) else a for a in c.attrs))
+                replace(c, id=n(c.id) if p is None else p, inits=x, args=ns(c.args), attrs=_attrs(c.attrs))
                 for c, x, p in zip(i.carries, inits, phis, strict=True)
             )
             return replace(i, carries=carries, body=body)
     return i
+
+
+def _attrs(attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(_region(a) if isinstance(a, Region) else a for a in attrs)
 
 
 def _region(r: Region) -> Region:

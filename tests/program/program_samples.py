@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from eqkir.base.dtypes import FLOATS
 from eqkir.base.expr import Coord, Expr, Sym, lift
 from eqkir.program.abi import Abi, Axis, ScalarParam, SymbolParam, ViewParam
-from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Segment, Store
+from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Region, Segment, Store
 
 
 @dataclass
@@ -33,7 +34,8 @@ class Block:
         return self.const("true", "bool")
 
     def load(self, view: str, ixs: tuple[Any, ...], dims: tuple[str, ...], dtype: str = "f32", version: int = 0) -> int:
-        return self.let("Load", (view, version, exprs(ixs), "ptr"), (self.true(), self.const("0.0", dtype)), dims, dtype)
+        zero = self.const("0.0" if dtype in FLOATS else "0", dtype)
+        return self.let("Load", (view, version, exprs(ixs), "ptr"), (self.true(), zero), dims, dtype)
 
     def bin(self, fn: str, a: int, b: int, dims: tuple[str, ...], dtype: str = "f32") -> int:
         return self.let("Bin", (fn,), (a, b), dims, dtype)
@@ -116,3 +118,36 @@ def gemm(own: str = "O1", k: str = "L1", order: Order | None = None, impl: str =
     axes = (Axis("i", Sym("M"), "own"), Axis("j", Sym("N"), "own"), Axis("k", Sym("K"), "loop"))
     t = order or ("TProd", ("TAx", i), ("TAx", j))
     return Program(a, axes, (Segment("g0", t, "grid", (tuple(top.items),)),), {**bindings})
+
+
+def argmax(form: str, mode: str = "tree", **bindings: int) -> Program:
+    """Row argmax: the largest value, ties to the lowest index, NaN wins."""
+    c = f"c:{form}"
+
+    def r(i: int, op: str, attrs: tuple[Any, ...], args: tuple[int, ...], dtype: str) -> Let:
+        return Let(i, op, attrs, args, (), dtype)
+
+    body = (
+        r(0, "Arg", ("l", 0), (), "f32"), r(1, "Arg", ("l", 1), (), "i64"), r(2, "Arg", ("r", 0), (), "f32"),
+        r(3, "Arg", ("r", 1), (), "i64"),
+        r(4, "Bin", ("gt",), (0, 2), "bool"), r(5, "Un", ("isnan",), (0,), "bool"), r(6, "Un", ("isnan",), (2,), "bool"),
+        r(7, "Un", ("not",), (6,), "bool"), r(8, "Bin", ("and",), (5, 7), "bool"), r(9, "Bin", ("or",), (4, 8), "bool"),
+        r(10, "Bin", ("eq",), (0, 2), "bool"), r(11, "Bin", ("and",), (5, 6), "bool"), r(12, "Bin", ("or",), (10, 11), "bool"),
+        r(13, "Bin", ("lt",), (1, 3), "bool"), r(14, "Bin", ("and",), (12, 13), "bool"), r(15, "Bin", ("or",), (9, 14), "bool"),
+        r(16, "Tri", ("select",), (15, 0, 2), "f32"), r(17, "Tri", ("select",), (15, 1, 3), "i64"),
+    )  # fmt: skip
+    region = Region(("f32", "i64"), body, (16, 17))
+    top = Block()
+    i0, i1 = top.const("-inf"), top.const(str(2**63 - 1), "i64")
+    b = top.body()
+    x = b.load("x", ("r", "c"), ("r:O1", c))
+    k = b.let("Index", (Coord("c"),), (), (c,), "i64")
+    t = top.new()
+    if form == "W":
+        top.items += [*b.items, Let(t, "RedNTree", (c, region), (i0, i1, x, k), ("r:O1",), "tuple")]
+    else:
+        top.items.append(Loop("c", c, 0, (Carry(t, "RedNLoop", (mode, region), (x, k), (i0, i1), ("r:O1",), "tuple"),), tuple(b.items)))
+    top.store("y", ("r",), top.let("Pick", (1,), (t,), ("r:O1",), "i64"), ("r:O1",))
+    a = abi("argmax", ("x", "in", "f32", ("M", "N")), ("y", "out", "i64", ("M",)))
+    axes = (Axis("r", Sym("M"), "own"), Axis("c", Sym("N"), "loop"))
+    return Program(a, axes, (Segment("g0", ("TAx", "r:O1"), "grid", (tuple(top.items),)),), bindings)
