@@ -61,3 +61,17 @@ def targets(as_json: bool) -> None:
             print(json.dumps({"target": t.spec, "title": t.title, "arch": t.arch, "compile_only": t.compile_only}, sort_keys=True))
         return
     print(columns((t.spec, t.arch, t.title, "described for compilation only" if t.compile_only else "") for t in found))
+
+
+def rules(extra: tuple[str, ...], as_json: bool) -> None:
+    """List the rules by family, with their comment before => after. Raises EqkirError for a refused file."""
+    from eqkir.cli.text import columns
+    from eqkir.rules.load import PERMISSIONS, load_rules
+
+    found = [(f, r) for f in load_rules(extra, permit=PERMISSIONS) for r in f.rules]
+    if as_json:
+        for f, r in found:
+            row = {"name": r.name, "family": r.family, "file": f.path, "line": r.line, "rewrite": r.comment, "permissions": f.permissions}
+            print(json.dumps(row, sort_keys=True))
+        return
+    print(columns((r.family, r.name, r.comment) for _, r in found))

@@ -64,8 +64,8 @@ def replay(kir: Path, options: Options, rules: list[str]) -> str:
             words += [flag, v]
     if o.shapes:
         words += ["--shape", ",".join(f"{k}={v}" for k, v in sorted(o.shapes.items()))]
-    for k, v in sorted(o.limits.items()):
-        words += ["--limit", f"{k}={v:g}"]
+    for k, number in sorted(o.limits.items()):
+        words += ["--limit", f"{k}={number:g}"]
     return shlex.join(words)
 
 

@@ -40,6 +40,7 @@ class Outcome:
     memory_bytes: int = 0  # peak of the worker and of what it started
     bundle: str = ""
     traceback: str = ""
+    refusals: tuple[Diagnostic, ...] = ()  # the diagnostics as objects
 
     @property
     def ok(self) -> bool:
@@ -48,6 +49,7 @@ class Outcome:
     def fail(self, *diagnostics: Diagnostic) -> None:
         """Record a refusal; the stage stays where it happened."""
         self.status = "failed"
+        self.refusals += diagnostics
         for d in diagnostics:
             j = d.to_json()
             j["file"] = j["file"] or self.file

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,51 +30,26 @@ def scan(file: str, data: bytes | None = None) -> list[Task | Outcome]:
 
     `data` stands for the file's contents when given.
     """
-    from eqkir.kir.load import read, read_file
-    from eqkir.kir.verify import verify
+    from eqkir.kir import survey, survey_file, verify_kernel
 
     start = time.perf_counter()
-    faults: dict[int, list[Diagnostic]] = {}
-    names: dict[int, str] = {}
-    places: list[int] | None = None
-    positions = None
     try:
-        module, positions = read_file(file) if data is None else read(data, file)
+        reading = survey_file(file) if data is None else survey(data, file)
     except EqkirError as e:
-        split = _by_kernel(e.diagnostics)
-        if split is None:
-            return [_failed(None, file, "read", e.diagnostics)]
-        raw = json.loads(Path(file).read_bytes() if data is None else data)
-        names = {i: str(k.get("name", i)) if isinstance(k, dict) else str(i) for i, k in enumerate(raw["kernels"])}
-        places = list(range(len(raw["kernels"])))
-        while split:
-            for i, ds in split.items():
-                faults[places[i]] = [_moved(d, places[i]) for d in ds]
-            places = [p for j, p in enumerate(places) if j not in split]
-            raw["kernels"] = [k for j, k in enumerate(raw["kernels"]) if j not in split]
-            try:
-                module, _ = read(json.dumps(raw).encode(), file)
-                split = {}
-            except EqkirError as again:
-                split = _by_kernel(again.diagnostics)
-                if split is None:
-                    return [_failed(None, file, "read", again.diagnostics)]
-    if places is None:
-        places = list(range(len(module.kernels)))
-    share = (time.perf_counter() - start) / max(1, len(places))
-    out: dict[int, Task | Outcome] = {i: _failed(names.get(i), file, "read", ds) for i, ds in faults.items()}
+        return [_failed(None, file, "read", e.diagnostics)]
+    share = (time.perf_counter() - start) / max(1, len(reading.indices))
+    out: dict[int, Task | Outcome] = {b.index: _failed(b.name, file, "read", b.diagnostics) for b in reading.broken}
     taken: set[str] = set()
-    for place, kernel in zip(places, module.kernels, strict=True):
+    for place, kernel in zip(reading.indices, reading.module.kernels, strict=True):
         start = time.perf_counter()
-        alone = module.model_copy(update={"kernels": (kernel,)})
-        found = [_moved(d, place) for d in verify(alone)]
+        found, _ = verify_kernel(kernel, place, reading.positions)
         if kernel.name in taken:
-            found.append(_duplicate(kernel.name, place))
+            found = [*found, _duplicate(kernel.name, place, reading.positions.locate(f"/kernels/{place}/name")[1], file)]
         taken.add(kernel.name)
         if found:
-            out[place] = _failed(kernel.name, file, "check", [_located(d, positions) for d in found])
+            out[place] = _failed(kernel.name, file, "check", found)
         else:
-            text = alone.model_dump_json(exclude_unset=True)
+            text = reading.module.model_copy(update={"kernels": (kernel,)}).model_dump_json(exclude_unset=True)
             out[place] = Task(file, place, kernel.name, text, share + time.perf_counter() - start)
     return [out[i] for i in sorted(out)]
 
@@ -95,33 +69,10 @@ def located(d: dict[str, Any], task: Task) -> dict[str, Any]:
     return d
 
 
-def _by_kernel(diagnostics: tuple[Diagnostic, ...]) -> dict[int, list[Diagnostic]] | None:
-    """Diagnostics by the kernel that they point into; None when one of them points elsewhere."""
-    out: dict[int, list[Diagnostic]] = {}
-    for d in diagnostics:
-        m = _KERNEL.match(d.pointer)
-        if not m:
-            return None
-        out.setdefault(int(m[1]), []).append(d)
-    return out
-
-
-def _moved(d: Diagnostic, place: int) -> Diagnostic:
-    m = _KERNEL.match(d.pointer)
-    return replace(d, pointer=f"/kernels/{place}{m[2] or ''}") if m else d
-
-
-def _located(d: Diagnostic, positions: Any) -> Diagnostic:
-    if positions is None:
-        return d
-    file, line = positions.locate(d.pointer)
-    return replace(d, file=file, line=line)
-
-
-def _duplicate(name: str, place: int) -> Diagnostic:
+def _duplicate(name: str, place: int, line: int | None, file: str) -> Diagnostic:
     from eqkir.kir.codes import CODES, STAGE
 
-    return Diagnostic(CODES["NAME"], f"two kernels are named {name}", f"/kernels/{place}/name", accepted="a name of its own", stage=STAGE)
+    return Diagnostic(CODES["NAME"], f"two kernels are named {name}", f"/kernels/{place}/name", file, line, "a name of its own", STAGE)
 
 
 def _failed(kernel: str | None, file: str, stage: str, diagnostics: Any) -> Outcome:

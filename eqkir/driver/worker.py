@@ -12,23 +12,23 @@ import pickle
 import struct
 import sys
 import traceback
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 
-def read_frame(stream: BinaryIO) -> Any:
+def read_frame(stream: IO[bytes]) -> Any:
     """The next object; raises EOFError at the end of the stream or in the middle of a frame."""
     head = _exactly(stream, 8)
     return pickle.loads(_exactly(stream, struct.unpack("<Q", head)[0]))
 
 
-def write_frame(stream: BinaryIO, value: Any) -> None:
+def write_frame(stream: IO[bytes], value: Any) -> None:
     """Raises OSError when the other side is gone."""
     data = pickle.dumps(value, protocol=5)
     stream.write(struct.pack("<Q", len(data)) + data)
     stream.flush()
 
 
-def _exactly(stream: BinaryIO, n: int) -> bytes:
+def _exactly(stream: IO[bytes], n: int) -> bytes:
     data = b""
     while len(data) < n:
         more = stream.read(n - len(data))

@@ -1,0 +1,24 @@
+"""`eqkir emit`: program.json to source. It never touches KIR."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from eqkir.driver import programs
+from eqkir.driver.artifacts import write_atomic
+
+
+def main(path: Path, out: Path | None) -> int:
+    """Verify, emit, write."""
+    from eqkir.emit.triton import emit
+    from eqkir.program.verify import verify
+
+    program = programs.read(path)
+    verify(program)
+    source = emit(program)
+    if out:
+        write_atomic(out, source)
+    else:
+        sys.stdout.write(source)
+    return 0

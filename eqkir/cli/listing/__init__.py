@@ -1,0 +1,1 @@
+"""Readable text of the stages: KIR, programs, e-graphs. For people; nothing reads it back."""

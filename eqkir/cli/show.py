@@ -1,0 +1,57 @@
+"""`eqkir show`: a stage as readable text."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from eqkir.base.diagnostics import fail
+from eqkir.driver import codes, programs
+from eqkir.driver.options import Options
+
+STAGES = ("kir", "initial", "chosen", "source", "egraph")
+
+
+def main(file: Path, stage: str, kernel: str | None, options: Options) -> int:
+    """Print it."""
+    if stage not in STAGES:
+        raise fail(codes.USAGE, f"unknown stage {stage!r}", accepted=", ".join(STAGES), stage="options")
+    if programs.is_program(file):
+        sys.stdout.write(_of_program(file, stage))
+    else:
+        sys.stdout.write(_of_kernel(file, stage, kernel, options))
+    return 0
+
+
+def _of_program(file: Path, stage: str) -> str:
+    from eqkir.program.listing import listing
+
+    if stage not in ("chosen", "source"):
+        raise fail(codes.USAGE, f"a program.json has no stage {stage!r}", accepted="chosen, source", stage="options")
+    program = programs.read(file)
+    if stage == "chosen":
+        return listing(program)
+    from eqkir.emit.triton import emit
+
+    return emit(program)
+
+
+def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> str:
+    from eqkir.cli.kernels import chain, select
+
+    c = chain(select(file, kernel), options)
+    if stage == "kir":
+        from eqkir.cli.listing.kir import kernel_text
+
+        return kernel_text(c.kernel)
+    if stage == "egraph":
+        from eqkir.cli.listing.graph import graph_text
+
+        return graph_text(c.saturated.graph, c.choice.selection)
+    if stage == "source":
+        from eqkir.emit.triton import emit
+
+        return emit(c.program)
+    from eqkir.program.listing import listing
+
+    return listing(c.initial if stage == "initial" else c.program)

@@ -1,0 +1,148 @@
+"""One kernel through the stages, each computed when first asked for and timed: what `optimize`, `run` and `show` share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from eqkir.base.diagnostics import fail
+from eqkir.driver import codes
+from eqkir.driver.options import Options
+from eqkir.driver.outcome import Outcome
+
+if TYPE_CHECKING:
+    from eqkir.extract.choose import Choice
+    from eqkir.kir.model import Kernel
+    from eqkir.program.abstract import Abstract
+    from eqkir.program.model import Program
+    from eqkir.rules.saturate import Limits, Saturated
+    from eqkir.targets import Target
+
+
+class Chain:
+    """`kernel` is verified. Stages raise EqkirError; `outcome.stage` is then the one that failed, `outcome.seconds` holds the times."""
+
+    def __init__(self, kernel: Kernel, options: Options, outcome: Outcome, pin: bool = True) -> None:
+        self.kernel, self.options, self.outcome = kernel, options, outcome
+        self.pin = pin  # whether the pinned extents steer the choice (else they only say what to run)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Enter a stage: time it, and leave its name in the outcome when it fails."""
+        self.outcome.stage = name
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.outcome.seconds[name] = self.outcome.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    @cached_property
+    def target(self) -> Target:
+        from eqkir.targets import load_target
+
+        return load_target(self.options.target)
+
+    @cached_property
+    def constexprs(self) -> dict[str, Any]:
+        """Every constexpr's value: the pinned one or the default. Raises EqkirError EQK-RUN-SHAPE for a value of another type."""
+        from eqkir.kir.model import Constexpr
+
+        out = {}
+        for p in self.kernel.params:
+            if isinstance(p, Constexpr):
+                v = self.options.shapes.get(p.id, p.default)
+                ok = {
+                    "bool": isinstance(v, bool),
+                    "int": isinstance(v, int) and not isinstance(v, bool),
+                    "float": isinstance(v, (int, float, str)) and not isinstance(v, bool),
+                    "enum": v in p.choices,
+                }[p.type]
+                if not ok:
+                    raise fail(codes.SHAPE, f"{p.id} = {v!r} is no {p.type}", accepted=" ".join(p.choices) or p.type, stage="options")
+                out[p.id] = v
+        return out
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        """Pinned symbols and integer scalars of this kernel (names of other kernels are ignored). Raises EqkirError EQK-RUN-SHAPE."""
+        from eqkir.base.dtypes import INTS
+        from eqkir.kir.model import Scalar
+
+        names = {s.id: s for s in self.kernel.symbols}
+        scalars = {p.id for p in self.kernel.params if isinstance(p, Scalar) and p.dtype in INTS}
+        out = {}
+        for k, v in self.options.shapes.items():
+            if k not in names and k not in scalars:
+                continue
+            if isinstance(v, bool) or not isinstance(v, int):
+                raise fail(codes.SHAPE, f"{k} = {v!r} is no integer", stage="options")
+            s = names.get(k)
+            if s and (v < s.min or (s.max is not None and v > s.max) or v % s.multiple_of):
+                at_most = "" if s.max is None else f", at most {s.max}"
+                raise fail(codes.SHAPE, f"{k} = {v}", accepted=f"at least {s.min}{at_most}, a multiple of {s.multiple_of}", stage="options")
+            out[k] = v
+        return out
+
+    @cached_property
+    def abstract(self) -> Abstract:
+        from eqkir.kir.types import infer
+        from eqkir.program.construct import construct
+
+        with self.stage("construct"):
+            return construct(self.kernel, infer(self.kernel), self.constexprs)
+
+    @cached_property
+    def initial(self) -> Program:
+        """P0."""
+        from eqkir.program.lower import conservative
+
+        abstract = self.abstract
+        with self.stage("lower"):
+            return conservative(abstract)
+
+    @cached_property
+    def saturated(self) -> Saturated:
+        from eqkir.rules.saturate import saturate
+
+        o, abstract = self.options, self.abstract
+        with self.stage("saturate"):
+            s = saturate(abstract, rules=o.rules, without=o.without, permit=o.permit, limits=self.limits)
+        self.outcome.enodes = s.graph.enodes
+        self.outcome.saturation = asdict(s.report)
+        return s
+
+    @cached_property
+    def limits(self) -> Limits:
+        from eqkir.rules.saturate import Limits
+
+        kinds = {f.name: type(f.default) for f in fields(Limits)}
+        return Limits(**{k: kinds[k](v) for k, v in self.options.limits.items() if k in kinds})
+
+    @cached_property
+    def rule_digests(self) -> dict[str, str]:
+        """Name of every rule file in use -> digest of its commands."""
+        from eqkir.driver.artifacts import digest
+        from eqkir.rules.load import load_rules
+
+        o = self.options
+        return {f.name: digest("\n".join(f.commands)) for f in load_rules(o.rules, o.without, o.permit)}
+
+    @cached_property
+    def choice(self) -> Choice:
+        from eqkir.extract.choose import choose
+
+        o, saturated, initial = self.options, self.saturated, self.initial
+        with self.stage("extract"):
+            return choose(
+                saturated.graph, self.abstract, self.target, initial=initial, shapes=self.extents if self.pin else {}, extractor=o.extractor,
+                cost_model=o.cost_model, seed=o.seed,
+            )  # fmt: skip
+
+    @cached_property
+    def program(self) -> Program:
+        """P*, verified."""
+        return self.choice.program

@@ -1,0 +1,131 @@
+"""One kernel's job: through all stages, in this process, to an `Outcome`. Nothing escapes but the end of the process itself."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from eqkir.base.diagnostics import Diagnostic, EqkirError
+from eqkir.driver import codes
+from eqkir.driver.chain import Chain
+from eqkir.driver.options import Options
+from eqkir.driver.outcome import Outcome
+from eqkir.driver.scan import Task, located
+
+if TYPE_CHECKING:
+    from eqkir.kir.model import Kernel
+
+
+def optimize(task: Task, options: Options) -> Outcome:
+    """Optimize, emit and check one kernel (checks that need a provider's tools are left to the batch)."""
+    o = Outcome(task.kernel, task.file, kir=task.kir)
+    o.seconds["read"] = task.seconds
+    _guarded(o, task, lambda: _optimize(task, options, o))
+    o.memory_bytes = peak_memory()
+    return o
+
+
+def _guarded(o: Outcome, task: Task, work: Callable[[], None]) -> None:
+    try:
+        work()
+    except EqkirError as e:
+        o.fail(*e.diagnostics)
+        o.diagnostics = [located(d, task) if d["file"] in (None, task.file) else d for d in o.diagnostics]
+    except ModuleNotFoundError as e:
+        extra = codes.EXTRAS.get((e.name or "").partition(".")[0])
+        if extra is None:
+            _unexpected(o, e)
+        else:
+            o.fail(Diagnostic(codes.EXTRA, f"{e.name} is not installed", accepted=f"pip install 'eqkir[{extra}]'"))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as e:  # a native panic is no Exception
+        _unexpected(o, e)
+
+
+def _unexpected(o: Outcome, e: BaseException) -> None:
+    o.traceback = traceback.format_exc()
+    o.fail(Diagnostic(codes.INTERNAL, f"{type(e).__name__}: {e}"[:500]))
+    o.status = "error"
+
+
+def kernel_of(task: Task) -> Kernel:
+    """The verified kernel of a task."""
+    from eqkir.kir.load import load_bytes
+
+    return load_bytes(task.kir.encode(), task.file).kernels[0]
+
+
+def _optimize(task: Task, options: Options, o: Outcome) -> None:
+    chain = Chain(kernel_of(task), options, o)
+    choice = chain.choice
+    o.initial_cost, o.cost, o.extraction = choice.initial_cost, choice.cost, choice.report
+    emit(chain, o)
+    if "static" in options.checks:
+        with chain.stage("checks"):
+            static_check(chain, o)
+    if "numeric" in options.checks:
+        with chain.stage("checks"):
+            numeric_check(chain, o)
+    if o.ok:
+        o.stage = "done"
+
+
+def emit(chain: Chain, o: Outcome) -> None:
+    """Source, program text and manifest of the chosen program."""
+    from eqkir.driver.manifest import manifest
+    from eqkir.driver.programs import dumps
+    from eqkir.emit.triton import emit as spell
+    from eqkir.kir import digest
+
+    program = chain.program
+    with chain.stage("emit"):
+        o.source = spell(program)
+        o.program = dumps(program)
+        o.manifest = manifest(program, chain.options, digest(chain.kernel), o.program, o.source, chain.rule_digests)
+
+
+def static_check(chain: Chain, o: Outcome) -> None:
+    """The written program reads back as the same program, verifies, and the source is Python."""
+    from eqkir.driver.programs import dumps, loads
+    from eqkir.program.verify import verify
+
+    start = time.perf_counter()
+    again = loads(o.program)
+    verify(again)
+    fault = "" if dumps(again) == o.program else "program.json does not read back as the same program"
+    try:
+        compile(o.source, "kernel.py", "exec")
+    except SyntaxError as e:
+        fault = f"kernel.py: {e}"
+    record(o, "static", not fault, {"seconds": time.perf_counter() - start}, fault)
+
+
+def numeric_check(chain: Chain, o: Outcome) -> None:
+    """Program interpreter against the reference's envelope."""
+    from eqkir.driver import numeric
+
+    start = time.perf_counter()
+    v = numeric.check(
+        chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, numeric.interpreter(chain.program)
+    )  # fmt: skip
+    details = {**v.to_json(), "seconds": time.perf_counter() - start}
+    record(o, "numeric", v.ok, details, "; ".join(v.mistakes) or "no case could be compared", codes.NUMERIC)
+
+
+def record(o: Outcome, name: str, ok: bool, details: dict[str, Any], message: str = "", code: str = codes.CHECK) -> None:
+    """Note a check's verdict; a failed one fails the kernel."""
+    o.checks[name] = "ok" if ok else "failed"
+    o.details[name] = details
+    if not ok:
+        o.fail(Diagnostic(code, f"{name}: {message}"))
+
+
+def peak_memory() -> int:
+    """Peak resident bytes of this process or of the largest of its ended children."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

@@ -1,0 +1,168 @@
+"""The numeric check of a program: small odd shapes and awkward layouts, the reference's error envelope against an engine's result.
+
+The cases follow from the kernel's interface alone (symbols with their ranges), never from its name. An engine is a function that runs
+the kernel on a copy of the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from eqkir.base.diagnostics import EqkirError
+from eqkir.base.expr import evaluate
+from eqkir.kir.envelope import compare, envelope
+from eqkir.kir.inputs import make_inputs
+from eqkir.kir.memory import ViewArg, clone
+from eqkir.kir.model import Kernel, Symbol
+from eqkir.program.interp import Buffer, run
+from eqkir.program.model import Program
+
+#: the k-th symbol takes the k-th number: ones, primes, just past powers of two, and mixed small ones
+PATTERNS = ((1, 1, 1, 1), (5, 17, 7, 11), (33, 40, 19, 3), (2, 130, 5, 13))
+#: layouts and contents tried beyond the plain ones, on the second pattern
+VARIANTS = ("special", "strided", "transposed", "offset", "negative", "broadcast", "overlap")
+MAX_PINNED = 1 << 20  # elements of a view up to which pinned extents are run as they are
+
+Engine = Callable[[Mapping[str, Any], Mapping[str, int]], Mapping[str, ViewArg]]
+
+
+@dataclass
+class Verdict:
+    """`cases` compared, `invalid` inputs (the reference refuses them), `unmet` preconditions; `worst` is the largest error / bound;
+    `mistakes` hold one line a failed case."""
+
+    cases: int = 0
+    invalid: int = 0
+    unmet: int = 0
+    worst: float = 0.0
+    elements: int = 0
+    mistakes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.mistakes and self.cases > 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cases": self.cases, "invalid_inputs": self.invalid, "unmet_preconditions": self.unmet, "elements": self.elements,
+            "worst_error_over_bound": self.worst if self.worst < float("inf") else "inf", "mistakes": self.mistakes,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    symbols: dict[str, int]
+    variant: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{', '.join(f'{k}={v}' for k, v in self.symbols.items())} {self.variant}"
+
+
+def fitting(s: Symbol, n: int) -> int:
+    """The value of a symbol's range that lies nearest at or above n, else the largest one."""
+    m = s.multiple_of
+    v = max(-(-n // m) * m, -(-s.min // m) * m)
+    return v if s.max is None or v <= s.max else s.max // m * m
+
+
+def assignments(kernel: Kernel, pinned: Mapping[str, int]) -> list[dict[str, int]]:
+    """Extents to try: the patterns, then each symbol zero in turn; declared equalities hold, pinned symbols keep their value."""
+    same: dict[str, str] = {s.id: s.id for s in kernel.symbols}
+    for a, b in kernel.equal:
+        old, new = same[b], same[a]
+        same = {k: new if v == old else v for k, v in same.items()}
+    out: list[dict[str, int]] = []
+
+    def add(values: Mapping[str, int]) -> None:
+        row = {s.id: fitting(s, values[same[s.id]]) for s in kernel.symbols}
+        row |= {k: v for k, v in pinned.items() if k in row}
+        if row not in out:
+            out.append(row)
+
+    names = [s.id for s in kernel.symbols]
+    for p in PATTERNS:
+        add({s: p[k % len(p)] if k < len(p) else 2 for k, s in enumerate(names)})
+    for z in dict.fromkeys(same.values()):
+        add({s: 0 if s == z else PATTERNS[1][k % len(PATTERNS[1])] for k, s in enumerate(names)})
+    return out
+
+
+def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int) -> Iterator[Case]:
+    """Every assignment with plain contents, the second one in every other variant."""
+    rows = assignments(kernel, pinned)
+    numbers = count(seed)
+    for r in rows:
+        yield Case(r, "plain", next(numbers))
+    for v in VARIANTS:
+        yield Case(rows[min(1, len(rows) - 1)], v, next(numbers))
+
+
+def check(
+    kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, stop: int = 3
+) -> Verdict:
+    """Compare an engine with the reference's envelope on all cases; at most `stop` mistakes are collected."""
+    v = Verdict()
+    if _large(kernel, pinned):
+        pinned = {}
+    for c in cases(kernel, pinned, seed):
+        args = make_inputs(kernel, c.symbols, c.seed, c.variant, constexprs)
+        if not holds(program, c.symbols, args):
+            v.unmet += 1
+            continue
+        try:
+            expected = envelope(kernel, args, c.symbols, constexprs)
+        except EqkirError:
+            v.invalid += 1
+            continue
+        try:
+            got = engine(clone(args), c.symbols)
+        except EqkirError as e:
+            v.mistakes.append(f"{c}: {e}")
+        else:
+            verdict = compare(expected, {k: got[k] for k in expected})
+            v.cases, v.elements, v.worst = v.cases + 1, v.elements + verdict.elements, max(v.worst, float(verdict.worst))
+            if not verdict.ok:
+                v.mistakes.append(f"{c}: {verdict.first} ({verdict.mismatches} of {verdict.elements} elements)")
+        if len(v.mistakes) >= stop:
+            break
+    return v
+
+
+def holds(program: Program, symbols: Mapping[str, int], args: Mapping[str, Any]) -> bool:
+    """Whether the program's preconditions hold for these extents and scalars."""
+    values = {**{k: int(v) for k, v in args.items() if not isinstance(v, ViewArg) and _integer(v)}, **symbols}
+    return all(
+        bool(evaluate(e, lambda a: program.bindings[a.args[0]] if a.op == "param" else values[a.args[0]])) for e in program.preconditions
+    )
+
+
+def _integer(v: Any) -> bool:
+    return bool(getattr(getattr(v, "dtype", None), "kind", "") in "iub")
+
+
+def _large(kernel: Kernel, pinned: Mapping[str, int]) -> bool:
+    from eqkir.kir.model import View
+
+    for p in kernel.params:
+        if isinstance(p, View):
+            n = 1
+            for e in p.shape:
+                n *= e if isinstance(e, int) else pinned.get(e, 1)
+            if n > MAX_PINNED:
+                return True
+    return False
+
+
+def interpreter(program: Program, seed: int = 0, order: str = "tree") -> Engine:
+    """The program interpreter as an engine, with all of its checks."""
+
+    def engine(args: Mapping[str, Any], symbols: Mapping[str, int]) -> Mapping[str, ViewArg]:
+        buffers = {k: Buffer(a.memory, a.offset, a.shape, a.strides) if isinstance(a, ViewArg) else a for k, a in args.items()}
+        run(program, buffers, symbols, order=order, seed=seed)
+        return {k: a for k, a in args.items() if isinstance(a, ViewArg)}
+
+    return engine

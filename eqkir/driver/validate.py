@@ -1,0 +1,54 @@
+"""Names that the command line gives, looked up before any work is done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from eqkir.base.diagnostics import EqkirError, fail
+from eqkir.driver import codes
+from eqkir.driver.options import Options
+
+ALL = "all"
+
+
+def validate(o: Options) -> Options:
+    """`o` with ``--without all`` spelled out. Raises EqkirError with stage ``options`` for an unknown target, family, permission,
+    extractor, cost model or limit, and for a rule file that is refused (stage ``rules``)."""
+    from eqkir.extract.cost import cost_models
+    from eqkir.extract.extractors import extractors
+    from eqkir.rules.load import PERMISSIONS, load_rules
+    from eqkir.targets import load_target
+
+    try:
+        load_target(o.target)
+    except EqkirError as e:
+        raise _usage(e) from None
+    _known("extractor", o.extractor, extractors())
+    _known("cost model", o.cost_model, cost_models())
+    for p in o.permit:
+        _known("permission", p, PERMISSIONS)
+    for k in o.limits:
+        _known("limit", k, limit_names())
+    families = sorted({f.family for f in load_rules(o.rules, permit=PERMISSIONS)})
+    for w in o.without:
+        _known("rule family", w, [*families, ALL])
+    return replace(o, without=tuple(families)) if ALL in o.without else o
+
+
+def limit_names() -> list[str]:
+    """Limits of saturation and of a job."""
+    from dataclasses import fields
+
+    from eqkir.rules.saturate import Limits
+
+    return [*(f.name for f in fields(Limits)), "job_seconds"]
+
+
+def _known(what: str, name: str, names: object) -> None:
+    accepted = sorted(names)  # type: ignore[call-overload]
+    if name not in accepted:
+        raise fail(codes.USAGE, f"unknown {what} {name!r}", accepted=", ".join(accepted), stage="options")
+
+
+def _usage(e: EqkirError) -> EqkirError:
+    return EqkirError(*(replace(d, stage="options") for d in e.diagnostics))
