@@ -12,6 +12,7 @@ from eqkir.extract.extents import Extents
 from eqkir.extract.graph import Path
 from eqkir.extract.rows import Row
 from eqkir.program.abi import Axis, axis_of, parameter, traversal
+from eqkir.program.dag import FN
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -78,8 +79,8 @@ class LabelTable:
         return self._products[key]
 
     def trips(self, path: Path | None) -> Floats:
-        """Executions per instance of something inside the loops of `path`."""
-        if not path:
+        """Executions per instance of something inside the loops of `path` (1 inside a combine region, which its reduction accounts for)."""
+        if not path or path == FN:
             return self.ones
         if path not in self._trips:
             self._trips[path] = self.trips(path[:-1]) * self.pieces(path[-1][1])

@@ -29,6 +29,7 @@ from eqkir.extract.features import CONTRACTS, bound_label, class_labels, free_la
 from eqkir.extract.graph import ENode, FrozenGraph
 from eqkir.extract.labels import Bools, Floats, LabelTable
 from eqkir.program.abi import parameter
+from eqkir.program.dag import FN
 from eqkir.targets import Target
 
 
@@ -70,7 +71,7 @@ def _rules(
     graph: FrozenGraph, c: int, n: ENode, t: LabelTable, target: Target, labels: list[frozenset[str]]
 ) -> Iterator[tuple[str, Bools]]:
     own = n.labels or ((str(n.attrs[0]),) if n.op == "TAx" else ())
-    for x in (*own, *(p[1] for p in n.path or ())):
+    for x in (*own, *(p[1] for p in (n.path or ()) if n.path != FN)):
         yield "bound", t.lanes(x) > 0
     for x in own:
         yield "covers", t.covers(x)

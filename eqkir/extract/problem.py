@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
-import numpy as np
-
 from eqkir.extract.graph import FrozenGraph, Selection
 from eqkir.extract.labels import Floats
 from eqkir.extract.rows import Row

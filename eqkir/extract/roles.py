@@ -41,8 +41,8 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
             continue
         a, b = abstract.free(n.args[0]), abstract.free(n.args[1])
         roles[axis] |= {"contracted", "matrix"} if a - b - {axis} and b - a - {axis} else {"contracted", "vector", "folded"}
-        for name, axes in (("left", a - b), ("right", b - a), ("batch", (a & b) - {axis})):
-            for x in sorted(axes - {axis}):
+        for name, free in (("left", a - b), ("right", b - a), ("batch", (a & b) - {axis})):
+            for x in sorted(free - {axis}):
                 roles[x].add(name)
     for group in abstract.groups:
         puts = [p for phase in group.phases for p in phase]

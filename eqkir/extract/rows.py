@@ -31,7 +31,7 @@ from eqkir.targets import Target, row_templates
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`bindings`: parameter -> value (``B:i0``, ``C:c``, ``F:c``, ``G:<group>``, ``P:<group>``); `options`: launch options. Sorted."""
+    """`bindings`: parameter -> value (``B:i0``, ``C:c``, ``F:c``, ``G:<segment>``, ``P:<segment>``; segments are g0, g1, …); `options`: launch options. Sorted."""
 
     bindings: tuple[tuple[str, int], ...]
     options: tuple[tuple[str, int], ...]
@@ -107,9 +107,9 @@ def _row(
             n = _cover(a, extents, target) if letter == "F" and v == "cover" else None if letter == "F" else _clip(v, a, extents, minima)
             if n is not None:
                 bindings[f"{letter}:{a.name}"] = n
-    for g in abstract.groups:
-        bindings[f"G:{g.name}"] = _scalar(settings, "G")
-        bindings[f"P:{g.name}"] = 1 << (_scalar(settings, "P") * target.sms).bit_length() - 1
+    for i in range(sum(len(phase) for g in abstract.groups for phase in g.phases)):  # no more segments than puts
+        bindings[f"G:g{i}"] = _scalar(settings, "G")
+        bindings[f"P:g{i}"] = 1 << (_scalar(settings, "P") * target.sms).bit_length() - 1
     warps = min(_scalar(settings, "num_warps"), target.max_warps_per_block)
     return Row(tuple(sorted(bindings.items())), (("num_stages", _scalar(settings, "num_stages")), ("num_warps", warps)), name)
 

@@ -86,7 +86,7 @@ def largest(p: Problem) -> Floats:
                     for j, n in enumerate(g.classes[c]):
                         if c not in n.kids:
                             out[c] = np.maximum(out[c], _value(p, out, p.first[c] + j, n.kids))
-    return np.minimum(out, 1e300)
+    return np.asarray(np.minimum(out, 1e300))
 
 
 def _value(p: Problem, cost: Floats, e: int, kids: tuple[int, ...]) -> Floats:
@@ -95,7 +95,7 @@ def _value(p: Problem, cost: Floats, e: int, kids: tuple[int, ...]) -> Floats:
         total = total + cost[k]
     w = p.weight[e]
     full = w + p.scale[e] * total if e in p.scale else w + total
-    return np.where((w < inf) & (total > -inf), np.minimum(full, 1e300), -inf)
+    return np.asarray(np.where((w < inf) & (total > -inf), np.minimum(full, 1e300), -inf))
 
 
 def worst_selection(p: Problem, row: int, cost: Floats) -> Selection | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -59,7 +59,7 @@ def load_target(spec: str) -> Target:
     raise fail(UNKNOWN, f"unknown target {spec!r}", accepted=", ".join(target_names()), stage="target")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _read(name: str) -> Target:
     return parse_target(_folder("data").joinpath(f"{name}.json").read_text(encoding="utf-8"), f"{name}.json")
 
@@ -74,7 +74,7 @@ def parse_target(text: str, source: str = "<target>") -> Target:
         raise fail(MALFORMED, f"{source}: {first['msg']}", pointer=where, stage="target") from e
 
 
-@lru_cache(maxsize=None)
+@cache
 def row_templates(name: str) -> Any:
     """The parsed row file ``rows/<name>.json``. Raises FileNotFoundError."""
     return json.loads(_folder("rows").joinpath(f"{name}.json").read_text(encoding="utf-8"))

@@ -1,0 +1,205 @@
+"""The default cost model: nanoseconds of one launch on a target, from a decoded program.
+
+Per segment, with N instances, R programs resident on each of S multiprocessors, C = R S::
+
+    dram      bytes / DRAM rate            bytes with reuse (`eqkir.extract.cost.traffic`)
+    l2        bytes / L2 rate * tail       sector-expanded requests
+    vector    sum of executions * slots * max(lanes, threads) / lane rate * N * tail
+    matrix    sum of executions * max(2 m n k / rate, operand tiles / shared memory rate) * N * tail, m padded
+    latency   (start + critical path of one instance) * max(1, N / C)
+    tail      ceil(N / S) S / N            multiprocessors that idle at the end
+
+    segment = max of the five + OVERLAP * (sum of the others)
+    total   = launch + sum of segments + barrier * (phases - 1) + spill
+
+The critical path adds, per block of items, one load latency (the level that serves it; divided by ``num_stages - 1`` in chunk loops, where loads are
+issued ahead), one issue latency an operation, one barrier a reduction; loops multiply by their trips. Spilled registers (beyond the limit) cost their
+bytes through L2 twice per segment execution. `contract` is not additive (maximum, reuse); it is monotone in bytes, work and executions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+
+from eqkir.base.dtypes import itemsize
+from eqkir.extract.cost.model import Contract, Cost, Part, Weights, register_model
+from eqkir.extract.cost.occupancy import Occupancy, is_dot, occupancy
+from eqkir.extract.cost.proxy import NS, proxy_weights
+from eqkir.extract.cost.strides import contiguous_axes
+from eqkir.extract.cost.traffic import accesses
+from eqkir.extract.cost.walk import Shape, Visit, visits
+from eqkir.extract.graph import FrozenGraph
+from eqkir.extract.labels import Bools, LabelTable
+from eqkir.program.abi import Abi, axis_of, parameter, traversal
+from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Segment, Store
+from eqkir.targets import Target
+
+#: how much of the work that is not the bottleneck fails to hide behind it
+OVERLAP = 0.1
+FIXED = ("Const", "Scalar", "Pick", "Arg")
+
+
+class Roofline:
+    name = "roofline"
+    contract = Contract(additive=False, monotone=True, unit="ns")
+
+    def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Target, legal: Bools) -> Weights:
+        return proxy_weights(graph, table, abi, target, legal)
+
+    def program(self, program: Program, target: Target, shapes: Mapping[str, int]) -> Cost:
+        """Cost in ns of a structured program. Symbols without a value in `shapes` count with their default (`Extents`)."""
+        shape = Shape(program, shapes)
+        walked = [list(visits(shape, i, s)) for i, s in enumerate(program.segments)]
+        occ = occupancy(shape, target, walked)
+        parts: list[Part] = [Part("launch", "launch", "fixed", target.launch_ns)]
+        figures = {"registers": occ.registers, "shared_bytes": occ.shared, "resident": float(occ.resident)}
+        for i, (s, items) in enumerate(zip(program.segments, walked, strict=True)):
+            seg = _Segment(shape, target, occ, i, s, items)
+            parts += seg.parts
+            for k, v in seg.figures.items():
+                figures[k] = figures.get(k, 0.0) + v
+        return Cost(sum(p.cost for p in parts), tuple(parts), figures, occ.reject)
+
+
+class _Segment:
+    def __init__(self, shape: Shape, target: Target, occ: Occupancy, index: int, s: Segment, items: list[Visit]) -> None:
+        self.shape, self.m, self.occ, self.s = shape, target, occ, s
+        self.index, self.items = index, items
+        self.stages = shape.program.options.get("num_stages", 1)
+        self.threads = shape.program.options.get("num_warps", 1) * target.warp_size
+        self.n = max(1.0, shape.instances(s))
+        programs = self.n
+        if s.mode == "stride":
+            programs = min(self.n, float(shape.program.bindings.get(f"P:{s.group}", self.n)))
+        self.concurrent = min(float(occ.resident * target.sms), programs)
+        self.tail = ceil(self.n / target.sms) * target.sms / self.n
+        self.types = {v.item.id: v.item for v in items if isinstance(v.item, (Let, Carry))}
+        self.parts: list[Part] = []
+        self.figures: dict[str, float] = {}
+        self._run()
+
+    def _run(self) -> None:
+        moved = accesses(self.shape, self.m, self.s, self.items, self.concurrent)
+        memory = [
+            (a, a.dram / self.m.dram_bytes_per_s * NS, a.l2 / self.m.l2_bytes_per_s * NS * self.tail) for a in moved
+        ]
+        compute = [(v, *self._work(v)) for v in self.items]
+        terms = {
+            "dram": sum(d for _, d, _ in memory),
+            "l2": sum(x for _, _, x in memory),
+            "vector": sum(t for _, t, unit, _ in compute if unit == "vector"),
+            "matrix": sum(t for _, t, unit, _ in compute if unit == "matrix"),
+            "latency": self._latency(),
+        }
+        top = max(terms, key=lambda k: (terms[k], k))
+        total = terms[top] + OVERLAP * sum(v for k, v in terms.items() if k != top)
+        share = {k: (1.0 if k == top else OVERLAP) for k in terms}
+        for a, d, x in memory:
+            cost = share["dram"] * d + share["l2"] * x
+            details = {"dram_bytes": a.dram, "l2_bytes": a.l2, "executions": a.visit.trips * self.n}
+            self.parts.append(Part(a.visit.where, f"{'store' if a.store else 'load'} {a.view}", "memory", cost, details))
+        for v, t, unit, flops in compute:
+            if t > 0 and not isinstance(v.item, Store):
+                self.parts.append(Part(v.where, _what(v), "compute", share[unit] * t, {"flops": flops, "executions": v.trips * self.n}))
+        self.parts.append(Part(str(self.index), f"critical path, {top} bound", "latency", share["latency"] * terms["latency"]))
+        self.parts.append(Part(str(self.index), "barriers", "fixed", self.m.barrier_ns * (len(self.s.phases) - 1)))
+        spill = max(0.0, self.occ.registers - self.m.max_registers_per_thread) * 4 * self.threads * self.n * 2
+        if spill:
+            self.parts.append(Part(str(self.index), "spilled registers", "memory", spill / self.m.l2_bytes_per_s * NS, {"l2_bytes": spill}))
+        self.figures = {
+            "dram_bytes": sum(a.dram for a in moved), "l2_bytes": sum(a.l2 for a in moved), "flops": sum(f for *_, f in compute),
+            "instances": self.n, **{f"{k}_ns": v for k, v in terms.items()}, "segments_ns": total,
+        }  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------------ compute
+    def _work(self, v: Visit) -> tuple[float, str, float]:
+        """(ns of the whole segment, unit, flops)."""
+        it = v.item
+        runs = v.trips * self.n * self.tail
+        if isinstance(it, (Let, Carry)) and it.op in FIXED:
+            return 0.0, "vector", 0.0
+        lanes = self.shape.product(v.labels)
+        issue = max(lanes, float(self.threads))
+        if isinstance(it, Store) or it.op == "Load":
+            return runs * issue / self.m.lane_rate("index") * NS, "vector", 0.0
+        if it.op.startswith("Con"):
+            return self._contract(v, it, runs, lanes, issue)
+        slots, dtype = self.m.slots(_function(it)), it.dtype
+        region = next((a for a in it.attrs if isinstance(a, Region)), None)
+        if region is not None:
+            slots = sum(self.m.slots(_function(x)) for x in region.body if x.op not in FIXED)
+            dtype = region.dtypes[0] if region.dtypes else "default"
+        if it.op == "Index":
+            dtype = "index"
+        return runs * slots * issue / self.m.lane_rate(dtype) * NS, "vector", v.trips * self.n * lanes
+
+    def _contract(self, v: Visit, it: Let | Carry, runs: float, lanes: float, issue: float) -> tuple[float, str, float]:
+        flops = 2 * lanes * v.trips * self.n
+        a, b = (self.types[x] for x in it.args[:2])
+        dot = self.m.dot(a.dtype, b.dtype, it.dtype) if is_dot(it) else None
+        if dot is None:
+            return runs * 2 * issue / self.m.lane_rate(it.dtype) * NS, "vector", flops
+        bound = [x for x in v.labels if parameter(x)]
+        k = next(x for x in bound if x in a.dims and x in b.dims and x not in it.dims)
+        m = self.shape.product(tuple(x for x in a.dims if x != k and x not in b.dims))
+        n = self.shape.product(tuple(x for x in b.dims if x != k and x not in a.dims))
+        kk = self.shape.lanes(k)
+        unit = self.m.matrix_rows if dot.unit == "matrix" else 1
+        padded = 2 * ceil(m / unit) * unit * kk * n
+        tiles = m * kk * itemsize(dot.a) + kk * n * itemsize(dot.b)
+        shared = self.m.shared_bytes_per_clock * self.m.clock_hz * self.m.sms
+        return runs * max(padded / dot.flops_per_s, tiles / shared) * NS, "matrix" if dot.unit == "matrix" else "vector", flops
+
+    # ------------------------------------------------------------------------------------------------ latency
+    def _latency(self) -> float:
+        path = sum(self._block(items, ()) for items in self.s.phases)
+        starts = self.concurrent / self.n if self.s.mode == "stride" else 1.0
+        return (self.m.instance_ns * starts + path) * max(1.0, self.n / self.concurrent)
+
+    def _block(self, items: tuple[Item, ...], loops: tuple[Loop, ...]) -> float:
+        """Critical path of a block: loads of one block are in flight together, everything else follows in order."""
+        load = total = 0.0
+        for it in items:
+            if isinstance(it, Loop):
+                inner = self._block(it.body, (*loops, it))
+                waits = sum(self.m.barrier_ns for c in it.carries if "tree" in c.attrs or is_dot(c))
+                after = sum(self.m.barrier_ns for c in it.carries if "lanes" in c.attrs)
+                total += self.shape.pieces(it.label) * (inner + waits + self.m.op_latency_ns * len(it.carries)) + after
+            elif isinstance(it, Let):
+                if it.op == "Load":
+                    load = max(load, self._load_latency(it, loops))
+                elif it.op not in FIXED:
+                    slots = self.m.slots(_function(it))
+                    total += self.m.op_latency_ns * max(1.0, slots / 4)
+                    if it.op in ("RedTree", "RedNTree", "ConWhole", "ConAccWhole"):
+                        total += self.m.barrier_ns
+        return total + load
+
+    def _load_latency(self, it: Let, loops: tuple[Loop, ...]) -> float:
+        size = itemsize(self.shape.program.abi.view(it.attrs[0]).dtype)
+        along = contiguous_axes(it.attrs[2])
+        run = self.shape.product(tuple(x for x in it.dims if axis_of(x) in along), active=True) * size
+        miss = 1.0
+        if loops and loops[-1].axis in along:
+            miss = min(1.0, run / self.m.sector_bytes)
+        latency = self.m.l1_latency_ns + (self.m.dram_latency_ns - self.m.l1_latency_ns) * miss
+        ahead = max(1, self.stages - 1) if loops and traversal(loops[-1].label) == "LC" else 1
+        return latency / ahead
+
+
+def _function(it: Let | Carry) -> str:
+    return str(it.attrs[0]) if it.op in ("Un", "Bin", "Tri", "RedTree", "RedLoop") else "default"
+
+
+def _what(v: Visit) -> str:
+    it = v.item
+    if isinstance(it, Store):
+        return "store"
+    text = " ".join(str(a) for a in it.attrs if isinstance(a, str))
+    return f"{it.op} {text}".strip()
+
+
+register_model(Roofline())
+
+__all__ = ["OVERLAP", "Roofline"]

@@ -1,0 +1,97 @@
+"""A structured program as a flat list of visits: every item with its executions per instance and its lanes. Shared by the whole-program cost models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from eqkir.base.expr import Param, substitute
+from eqkir.base.expr import Int as IntExpr
+from eqkir.extract.extents import Extents
+from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store, order_labels
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """`trips`: executions per instance; `loops`: enclosing loops, outermost first; `labels`: those that the work spreads over."""
+
+    where: str
+    item: Let | Carry | Store
+    trips: float
+    loops: tuple[Loop, ...]
+    labels: tuple[str, ...]
+    phase: int
+
+
+class Shape:
+    """Lanes, pieces and active lanes of labels of one program under assumed extents. All at least 1."""
+
+    def __init__(self, program: Program, shapes: Mapping[str, int]) -> None:
+        self.program = program
+        self.extents = Extents(program.abi, shapes)
+        self.axes = program.axis
+
+    def extent(self, axis: str) -> float:
+        return float(max(1, self.extents.estimate(self.axes[axis].extent)))
+
+    def lanes(self, label: str) -> float:
+        p = parameter(label)
+        return float(self.program.bindings.get(p, 1)) if p else 1.0
+
+    def pieces(self, label: str) -> float:
+        if traversal(label) == "W":
+            return 1.0
+        return float(-(-self.extent(axis_of(label)) // self.lanes(label)))
+
+    def active(self, label: str) -> float:
+        if traversal(label) == "W":
+            return min(self.lanes(label), self.extent(axis_of(label)))
+        return self.extent(axis_of(label)) / self.pieces(label)
+
+    def product(self, labels: tuple[str, ...], active: bool = False) -> float:
+        out = 1.0
+        for x in labels:
+            out *= self.active(x) if active else self.lanes(x)
+        return out
+
+    def dims(self, view: str) -> tuple[float, ...]:
+        """Assumed extents of a view's dimensions."""
+        bound = {Param(p): IntExpr(v) for p, v in self.program.bindings.items()}
+        return tuple(float(max(1, self.extents.estimate(substitute(e, bound)))) for e in self.program.abi.view(view).shape)
+
+    def instances(self, s: Segment) -> float:
+        out = 1.0
+        for x in order_labels(s.order):
+            out *= self.pieces(x)
+        return out
+
+
+def work_labels(item: Let | Carry | Store, loops: tuple[Loop, ...]) -> tuple[str, ...]:
+    """The labels an item's work spreads over: those of its value, and the one that it binds."""
+    labels = item.dims
+    bound: str | None = None
+    if isinstance(item, Carry):
+        bound = loops[-1].label if loops else None
+    elif isinstance(item, Let) and item.op in ("RedTree", "RedNTree", "ConWhole", "ConAccWhole"):
+        bound = next(a for a in item.attrs if isinstance(a, str) and ":" in a)
+    return labels if bound is None or bound in labels else (*labels, bound)
+
+
+def visits(shape: Shape, index: int, s: Segment) -> Iterator[Visit]:
+    """Every let, carry and store of a segment, in program order; the carries of a loop come after its body."""
+
+    def walk(items: tuple[Item, ...], phase: int, trips: float, loops: tuple[Loop, ...]) -> Iterator[Visit]:
+        for it in items:
+            if isinstance(it, Loop):
+                inner = (*loops, it)
+                n = trips * shape.pieces(it.label)
+                yield from walk(it.body, phase, n, inner)
+                for c in it.carries:
+                    yield Visit(f"{index}/{phase}/{c.id}", c, n, inner, work_labels(c, inner), phase)
+            elif isinstance(it, (Let, Store)):
+                name = it.id if isinstance(it, Let) else f"store {it.view}"
+                yield Visit(f"{index}/{phase}/{name}", it, trips, loops, work_labels(it, loops), phase)
+
+    for p, items in enumerate(s.phases):
+        yield from walk(items, p, 1.0, ())
