@@ -119,8 +119,8 @@ class Chain:
     def limits(self) -> Limits:
         from eqkir.rules.saturate import Limits
 
-        kinds = {f.name: type(f.default) for f in fields(Limits)}
-        return Limits(**{k: kinds[k](v) for k, v in self.options.limits.items() if k in kinds})
+        names = {f.name for f in fields(Limits)}
+        return Limits(**{k: v if k == "seconds" else int(v) for k, v in self.options.limits.items() if k in names})  # type: ignore[arg-type]
 
     @cached_property
     def rule_digests(self) -> dict[str, str]:
@@ -138,8 +138,8 @@ class Chain:
         o, saturated, initial = self.options, self.saturated, self.initial
         with self.stage("extract"):
             return choose(
-                saturated.graph, self.abstract, self.target, initial=initial, shapes=self.extents if self.pin else {}, extractor=o.extractor,
-                cost_model=o.cost_model, seed=o.seed,
+                saturated.graph, self.abstract, self.target, initial=initial, shapes=self.extents if self.pin else {},
+                extractor=o.extractor, cost_model=o.cost_model, seed=o.seed,
             )  # fmt: skip
 
     @cached_property
