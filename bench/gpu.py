@@ -56,9 +56,15 @@ def emit(args: argparse.Namespace) -> int:
             print(f"{w['name']}: {k.status} at {k.stage}: {'; '.join(map(str, k.diagnostics))}", file=sys.stderr)
             continue
         for i, c in enumerate(k.candidates):
-            write_kernel(folder / f"{i:02d}", c.source, c.program_json, c.manifest, {"cost": c.cost, "bindings": c.bindings})
+            write_kernel(
+                folder / f"{i:02d}",
+                c.source,
+                c.program_json,
+                c.manifest,
+                {"cost_ns": c.cost, "bindings": c.manifest["parameters"], "options": c.manifest["launch_options"]},
+            )
         write_atomic(folder / "workload.json", canonical({**w, "candidates": len(k.candidates)}))
-        print(f"{w['name']}: {len(k.candidates)} candidate(s), predicted {k.cost * 1e3:.4f} ms")
+        print(f"{w['name']}: {len(k.candidates)} candidate(s), predicted {k.cost * 1e-6:.4f} ms")
     return 1 if failed else 0
 
 

@@ -117,7 +117,7 @@ def measure(folder: Path, seconds: float, with_compile: bool) -> dict[str, Any]:
         torch.cuda.empty_cache()
     first = min(table)
     row["candidates"] = table
-    row["predicted_ms"] = table[first].get("cost", 0.0) * 1e3
+    row["predicted_ms"] = table[first].get("cost_ns", 0.0) * 1e-6
     if first not in candidates:
         return {**row, "status": f"wrong: {table[first]['wrong']}"}
 

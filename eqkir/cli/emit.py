@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from eqkir.base.diagnostics import EqkirError
 from eqkir.driver import programs
 from eqkir.driver.artifacts import write_atomic
 
@@ -15,7 +16,8 @@ def main(path: Path, out: Path | None) -> int:
     from eqkir.program.verify import verify
 
     program = programs.read(path)
-    verify(program)
+    if bad := verify(program):
+        raise EqkirError(*bad)
     source = emit(program)
     if out:
         write_atomic(out, source)

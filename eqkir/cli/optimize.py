@@ -96,17 +96,22 @@ def table(done: Sequence[Outcome], options: Options) -> None:
     t = Table(title=f"{options.target}, extractor {options.extractor}, check {options.check}", title_justify="left")
     t.add_column("kernel", no_wrap=True)
     t.add_column("status")
-    for name in ("seconds", "e-nodes", "structures", "P0 (µs)", "chosen (µs)", "gain"):
+    for name in ("seconds", "e-nodes", "structures", "P0 µs", "chosen µs", "gain"):
         t.add_column(name, justify="right")
     t.add_column("checks")
     for o in done:
         gain = f"{o.initial_cost / o.cost:.0f}×" if o.initial_cost and o.cost else ""
         t.add_row(
-            o.kernel or Path(o.file).name, "ok" if o.ok else f"{o.status} at {o.stage}", f"{o.line()['seconds']:.2f}",
-            "" if o.enodes is None else str(o.enodes), str(o.extraction.get("structures", "")), _micro(o.initial_cost), _micro(o.cost),
+            o.kernel or Path(o.file).name,
+            "ok" if o.ok else f"{o.status} at {o.stage}",
+            f"{o.line()['seconds']:.2f}",
+            "" if o.enodes is None else str(o.enodes),
+            "" if o.structures is None else f"{o.structures:,}",
+            _micro(o, o.initial_cost),
+            _micro(o, o.cost),
             gain,
             " ".join(k if v == "ok" else f"{k}:{v}" for k, v in o.checks.items()),
-        )  # fmt: skip
+        )
     console = Console() if sys.stdout.isatty() else Console(width=140, color_system=None)
     console.print(t)
     bad = [o for o in done if not o.ok]
@@ -118,5 +123,6 @@ def table(done: Sequence[Outcome], options: Options) -> None:
         print(f"{len(done) - len(bad)} ok, {len(bad)} not; seconds: median {times[len(times) // 2]:.2f}, largest {times[-1]:.2f}")
 
 
-def _micro(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e6:,.1f}"
+def _micro(o: Outcome, cost: float | None) -> str:
+    unit = o.extraction.get("unit", "ns")
+    return "" if cost is None else f"{cost / 1e3:,.1f}" if unit == "ns" else f"{cost:,.0f} {unit}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqkir.base.diagnostics import fail
+from eqkir.base.diagnostics import EqkirError, fail
 from eqkir.base.dtypes import NUMPY
 from eqkir.driver import codes, programs
 from eqkir.driver.artifacts import digest
@@ -82,7 +82,8 @@ def _program(file: Path, engine: str, seed: int, inputs: Path | None, shapes: Ma
     if engine != "program":
         raise fail(codes.USAGE, f"a program.json runs on the engine `program`, not {engine!r}", accepted="program", stage="options")
     p = programs.read(file)
-    verify(p)
+    if bad := verify(p):
+        raise EqkirError(*bad)
     args, symbols = buffers(p.abi, shapes, _npz(inputs) if inputs else {}, seed)
     start = time.perf_counter()
     report = interpret(p, args, symbols)

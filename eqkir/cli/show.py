@@ -47,7 +47,7 @@ def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> 
     if stage == "egraph":
         from eqkir.cli.listing.graph import graph_text
 
-        return graph_text(c.saturated.graph, c.choice.selection)
+        return graph_text(c.saturated.graph)
     if stage == "source":
         from eqkir.emit.triton import emit
 

@@ -29,7 +29,7 @@ def scan_files(files: Sequence[Path], jobs: int) -> list[Task | Outcome]:
 def optimize(
     tasks: Sequence[Task | Outcome], options: Options, jobs: int, out: Path | None = None, progress: Progress | None = None
 ) -> Iterator[Outcome]:
-    """Outcomes in the order of `tasks`, each after its artifacts (if any) are written under `out`."""
+    """Outcomes in the order of `tasks`, each after its artifacts (if any) are written under `out`; 0 `jobs`: in this process."""
     todo = [t for t in tasks if isinstance(t, Task)]
     finished: dict[Task, Outcome] = {}
     batched = [c for c in options.checks if c in ("interpreter", "compile")]
@@ -46,7 +46,7 @@ def optimize(
             position += 1
             yield _finish(o, names, options, out)
 
-    for i, answer in pool.run("eqkir.driver.job:optimize", [(t, options) for t in todo], jobs, options.job_seconds):
+    for i, answer in _answers(todo, options, jobs):
         task = todo[i]
         finished[task] = _failed(task.kernel, task.file, answer, task.kir) if isinstance(answer, pool.Failure) else answer
         if progress:
@@ -58,6 +58,16 @@ def optimize(
 
         provider_checks([o for o in finished.values() if o.ok], batched, options, jobs, progress)
     yield from in_turn()
+
+
+def _answers(todo: Sequence[Task], options: Options, jobs: int) -> Iterator[tuple[int, Outcome | pool.Failure]]:
+    if jobs > 0:
+        yield from pool.run("eqkir.driver.job:optimize", [(t, options) for t in todo], jobs, options.job_seconds)
+        return
+    from eqkir.driver import job
+
+    for i, t in enumerate(todo):
+        yield i, job.optimize(t, options)
 
 
 def folder_names(tasks: Sequence[Task | Outcome]) -> dict[tuple[str, str | None], str]:

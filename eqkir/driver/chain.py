@@ -132,15 +132,34 @@ class Chain:
         return {f.name: digest("\n".join(f.commands)) for f in load_rules(o.rules, o.without, o.permit)}
 
     @cached_property
+    def steering(self) -> dict[str, int]:
+        """The extents that the choice is made for: none where every value counts."""
+        return self.extents if self.pin else {}
+
+    @cached_property
     def choice(self) -> Choice:
         from eqkir.extract.choose import choose
+        from eqkir.program.verify import verify
+        from eqkir.terms.decode import decode
 
-        o, saturated, initial = self.options, self.saturated, self.initial
+        o, saturated, initial, abstract = self.options, self.saturated, self.initial, self.abstract
         with self.stage("extract"):
-            return choose(
-                saturated.graph, self.abstract, self.target, initial=initial, shapes=self.extents if self.pin else {},
-                extractor=o.extractor, cost_model=o.cost_model, seed=o.seed,
+            c = choose(
+                saturated.graph, abstract, self.target, shapes=self.steering, verify=verify, initial=initial,
+                decode=lambda graph, selection, bindings, options: decode(graph, selection, abstract, bindings, options),
+                extractor_name=o.extractor, cost_model_name=o.cost_model, seed=o.seed,
             )  # fmt: skip
+        self.outcome.initial_cost, self.outcome.cost, self.outcome.extraction = c.initial.total, c.cost.total, c.to_json()
+        return c
+
+    def legal_structures(self) -> dict[str, Any]:
+        """Distinct legal structures of the graph, parameters erased (counted up to a cap)."""
+        from eqkir.extract.choose import problem
+        from eqkir.extract.cost import cost_model
+        from eqkir.extract.structures import count_structures
+
+        p, _ = problem(self.saturated.graph, self.abstract, self.target, self.steering, cost_model(self.options.cost_model))
+        return asdict(count_structures(p))
 
     @cached_property
     def program(self) -> Program:

@@ -53,6 +53,11 @@ INPUTS = register(
 PROGRAM = register(
     "EQK-RUN-PROGRAM", "a malformed program file", "The file is not a `program.json` written by this version of eqkir, or it was changed."
 )
+ARTIFACT = register(
+    "EQK-RUN-ARTIFACT",
+    "artifacts that do not belong together",
+    "A folder of artifacts holds kernel.py, program.json, report.json and manifest.json of one run; the manifest has their digests.",
+)
 
 #: module that an import may miss -> the extra that brings it
 EXTRAS = {"triton": "triton", "highspy": "ilp"}

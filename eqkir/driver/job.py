@@ -62,8 +62,6 @@ def kernel_of(task: Task) -> Kernel:
 
 def _optimize(task: Task, options: Options, o: Outcome) -> None:
     chain = Chain(kernel_of(task), options, o)
-    choice = chain.choice
-    o.initial_cost, o.cost, o.extraction = choice.initial_cost, choice.cost, choice.report
     emit(chain, o)
     if "static" in options.checks:
         with chain.stage("checks"):
@@ -87,6 +85,12 @@ def emit(chain: Chain, o: Outcome) -> None:
         o.source = spell(program)
         o.program = dumps(program)
         o.manifest = manifest(program, chain.options, digest(chain.kernel), o.program, o.source, chain.rule_digests)
+        if chain.options.top > 1:
+            from eqkir.driver.variants import best
+
+            o.candidates = best(chain, chain.options.top, spell, digest(chain.kernel))
+        else:
+            o.candidates = [{"source": o.source, "program_json": o.program, "manifest": o.manifest, "cost": o.cost}]
 
 
 def static_check(chain: Chain, o: Outcome) -> None:
@@ -96,12 +100,14 @@ def static_check(chain: Chain, o: Outcome) -> None:
 
     start = time.perf_counter()
     again = loads(o.program)
-    verify(again)
-    fault = "" if dumps(again) == o.program else "program.json does not read back as the same program"
+    fault = "; ".join(map(str, verify(again)[:3]))
+    if dumps(again) != o.program:
+        fault = "program.json does not read back as the same program"
     try:
         compile(o.source, "kernel.py", "exec")
     except SyntaxError as e:
         fault = f"kernel.py: {e}"
+    o.extraction["legal_structures"] = chain.legal_structures()
     record(o, "static", not fault, {"seconds": time.perf_counter() - start}, fault)
 
 

@@ -23,7 +23,7 @@ CHECKS: dict[str, tuple[str, ...]] = {
 class Options:
     """`shapes`: values that pin symbols, integer scalars and constexprs; `rules`: rule files or folders from outside; `without`: families
     switched off (``all`` stands for every one); `permit`: numerical permissions; `limits`: see `eqkir.rules.saturate`, and
-    ``job_seconds``, the bound on one kernel's whole job."""
+    ``job_seconds``, the bound on one kernel's whole job; `top`: how many of the best candidates to emit."""
 
     target: str = "triton:nvidia-h200"
     shapes: Mapping[str, Any] = field(default_factory=dict)
@@ -35,6 +35,7 @@ class Options:
     seed: int = 0
     check: str = "static"
     limits: Mapping[str, float] = field(default_factory=dict)
+    top: int = 1
 
     def __post_init__(self) -> None:
         if self.check not in CHECKS:

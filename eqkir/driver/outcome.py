@@ -38,6 +38,7 @@ class Outcome:
     checks: dict[str, str] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
     memory_bytes: int = 0  # peak of the worker and of what it started
+    candidates: list[dict[str, Any]] = field(default_factory=list)  # source, program_json, manifest, cost of the `top` best
     bundle: str = ""
     traceback: str = ""
     refusals: tuple[Diagnostic, ...] = ()  # the diagnostics as objects
@@ -56,13 +57,19 @@ class Outcome:
             j["stage"] = j["stage"] or self.stage
             self.diagnostics.append(j)
 
+    @property
+    def structures(self) -> int | None:
+        """Distinct legal structures of the e-graph, where they were counted (check `static` and up)."""
+        count: int | None = self.extraction.get("legal_structures", {}).get("count")
+        return count
+
     def line(self) -> dict[str, Any]:
         """The kernel's line of ``eqkir optimize --json``."""
         total = sum(v for k, v in self.seconds.items() if k in STAGES)
         return {
             "kernel": self.kernel, "file": self.file, "status": self.status, "stage": self.stage, "diagnostics": self.diagnostics,
             "seconds": round(total, 6), "stages": _rounded(self.seconds), "enodes": self.enodes, "initial_cost": self.initial_cost,
-            "cost": self.cost, "structures": self.extraction.get("structures"), "stop": self.saturation.get("stop"),
+            "cost": self.cost, "cost_unit": self.extraction.get("unit"), "structures": self.structures, "stop": self.saturation.get("stop"),
             "digest": self.manifest.get("digests", {}).get("program"), "checks": self.checks, "memory_bytes": self.memory_bytes,
             **({"bundle": self.bundle} if self.bundle else {}),
         }  # fmt: skip
