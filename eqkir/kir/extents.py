@@ -14,11 +14,16 @@ from eqkir.base.expr import Expr, Int, Sym, add, atoms, mul, rebuild, spell, sub
 if TYPE_CHECKING:
     from eqkir.kir.model import Symbol
 
+TERMS = 512  # a normal form has at most so many monomials; what needs more is unknown
 Poly = dict[tuple[Expr, ...], int]  # monomial (sorted atoms) -> coefficient
 
 
 def _key(e: Expr) -> tuple[int, str]:
     return (0 if e.op == "sym" else 1, spell(e))
+
+
+class TooComplex(ValueError):
+    """A normal form with too many monomials."""
 
 
 class Extents:
@@ -35,6 +40,7 @@ class Extents:
         members: dict[str, list[Symbol]] = {}
         for s in self.symbols.values():
             members.setdefault(self.find(s.id), []).append(s)
+        self._forms: dict[tuple[Expr, bool], Poly] = {}
         self._least = {r: max(s.min for s in ss) for r, ss in members.items()}
         self._multiples = {r: _lcm(s.multiple_of for s in ss) for r, ss in members.items()}
 
@@ -46,9 +52,15 @@ class Extents:
 
     # ------------------------------------------------------------------ normal form
     def _poly(self, e: Expr, multiples: bool) -> Poly:
+        if e.op == "int":
+            return {(): e.args[0]} if e.args[0] else {}
+        key = (e, multiples)
+        if key not in self._forms:
+            self._forms[key] = self._fresh(e, multiples)
+        return self._forms[key]
+
+    def _fresh(self, e: Expr, multiples: bool) -> Poly:
         match e.op:
-            case "int":
-                return {(): e.args[0]} if e.args[0] else {}
             case "sym":
                 name = self.find(e.args[0])
                 k = self._multiples.get(name, 1) if multiples else 1
@@ -101,12 +113,15 @@ class Extents:
 
     # ------------------------------------------------------------------ queries
     def canon(self, e: Expr) -> Expr:
-        """The normal form as an expression."""
+        """The normal form as an expression. Raises TooComplex."""
         return e if e.op == "int" else _expr(self._poly(e, False))
 
     def equal(self, a: Expr, b: Expr) -> bool:
         """Whether the two are equal for all values of the symbols. False means unknown."""
-        return a == b or not self._difference(a, b)
+        try:
+            return a == b or not self._difference(a, b)
+        except TooComplex:
+            return False
 
     def _difference(self, a: Expr, b: Expr) -> Poly:
         if not _sum(self._poly(a, False), self._poly(b, False), -1):
@@ -115,7 +130,10 @@ class Extents:
 
     def nonneg(self, e: Expr) -> bool:
         """Whether ``e >= 0`` is provable."""
-        return self._nonneg(self._poly(e, False))
+        try:
+            return self._nonneg(self._poly(e, False))
+        except TooComplex:
+            return False
 
     def is_zero(self, e: Expr) -> bool:
         return self.equal(e, Int(0))
@@ -143,6 +161,8 @@ def _sum(a: Poly, b: Mapping[tuple[Expr, ...], int], sign: int) -> Poly:
 
 
 def _product(a: Poly, b: Poly) -> Poly:
+    if len(a) * len(b) > TERMS:
+        raise TooComplex(f"more than {TERMS} terms")
     out: Poly = {}
     for m, c in a.items():
         out = _sum(out, {tuple(sorted(m + n, key=_key)): c * d for n, d in b.items()}, 1)

@@ -30,7 +30,7 @@ class ViewArg:
     @staticmethod
     def of(a: Array) -> ViewArg:
         """A contiguous view of a copy of `a`."""
-        a = np.ascontiguousarray(a).copy()
+        a = np.array(a, order="C")  # a copy; keeps rank 0
         return ViewArg(a.reshape(-1), 0, a.shape, row_major(a.shape))
 
     def array(self) -> Array:
@@ -38,7 +38,8 @@ class ViewArg:
         if 0 in self.shape:
             return np.empty(self.shape, self.memory.dtype)
         size = self.memory.itemsize
-        return np.lib.stride_tricks.as_strided(self.memory[self.offset :], self.shape, tuple(s * size for s in self.strides))
+        raw = self.memory.view(np.uint8)
+        return np.ndarray(self.shape, self.memory.dtype, raw, self.offset * size, tuple(s * size for s in self.strides))
 
     def span(self) -> tuple[int, int]:
         """Lowest and one past the highest element address; equal when the view is empty."""
