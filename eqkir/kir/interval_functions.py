@@ -77,8 +77,8 @@ def _function(fn: str, x: Num) -> Num:
         nan, amb = both(nan, outside), both(amb, straddles & ~outside)
     if fn == "rsqrt":  # a zero of unknown sign
         amb = both(amb, (x.lo <= 0) & (x.hi >= 0) & ~known(x))
-    a, b = np.clip(x.lo, low, high), np.clip(x.hi, low, high)
-    lo, hi = f(a), f(b) if a is not b else f(a)
+    a, b = (np.where(v < low, low, np.where(v > high, high, v)) for v in (x.lo, x.hi))  # keeps -0.0
+    lo, hi = f(a), f(b)
     if fn in DECREASING:
         lo, hi = hi, lo
     if fn in TRIGONOMETRIC:
@@ -113,7 +113,7 @@ def _widen(fn: str, x: Num, lo: Array, hi: Array, special: Array) -> tuple[Array
         e_lo = n * ulp(lo, dtype) + np.abs(lo) * WIDE_ULPS * 2.0**-52
         out_lo = np.where(limitless & np.isfinite(e_lo), lo - e_lo, out_lo)
     if fn in NONNEGATIVE:
-        out_lo = np.where(out_lo < 0, 0.0, out_lo)
+        out_lo = np.where((out_lo < 0) & ~special, 0.0, out_lo)
     return out_lo, out_hi
 
 
