@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eqkir.analysis.coords import Facts, normal, size
+from eqkir.analysis.coords import Facts, Poly, normal, poly, size, total
 from eqkir.analysis.effects import Effects
 from eqkir.base import dtypes
 from eqkir.base.diagnostics import EqkirError, fail, register
-from eqkir.base.expr import ONE, ZERO, Coord, Expr, Int, Sym, coords, lt, substitute
+from eqkir.base.expr import FALSE, ONE, TRUE, ZERO, Coord, Expr, Int, Sym, coords, lt, rebuild, sub, substitute
 from eqkir.kir.extents import Extents
 from eqkir.kir.model import Constexpr, Kernel, Op, Scalar, Symbol
 from eqkir.kir.types import DomainType, TensorType, Type
@@ -232,12 +232,30 @@ class Values:
 
     def index(self, e: Expr, deps: Sequence[int], dtype: str) -> int:
         """The node of an index expression or predicate: a constant where it is one, a data operand itself where it is just that."""
-        e = self.fold(e)
+        e = self.fold(self.decided(e) if dtype == "bool" else e)
         if e.value is not None:
             return self.const(e.value, dtype)
         if e.op == "dep":
             return deps[e.args[0]]
         return self.make("Index", (e,), deps, dtype)
+
+    def decided(self, e: Expr) -> Expr:
+        """A predicate with the comparisons decided that follow from ``0 <= coordinate < extent`` alone.
+
+        Only differences of a few coordinates, extents and small constants are decided: they cannot leave 64 bits.
+        """
+        if e.op in ("and", "or", "not"):
+            return rebuild(e.op, tuple(map(self.decided, e.args)))
+        if e.op not in ("lt", "le"):
+            return e
+        gap = poly(sub(e.args[1], e.args[0]))
+        if len(gap) > 4 or any(len(m) > 1 or (abs(c) > 1 if m else abs(c) >= 1 << 31) for m, c in gap.items()):
+            return e
+        strict: Poly = {(): 1} if e.op == "lt" else {}
+        if self.facts.nonneg(total(gap, strict, -1)):
+            return TRUE
+        reverse: Poly = {m: -c for m, c in gap.items()}
+        return FALSE if self.facts.nonneg(total(reverse, {} if strict else {(): 1}, -1)) else e
 
     def located(self, err: EqkirError, id: str) -> EqkirError:
         """The error with the place of the operation that defines `id`, where it has none."""
