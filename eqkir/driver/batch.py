@@ -16,6 +16,8 @@ from eqkir.driver.scan import Task
 
 Progress = Callable[[str, int, int], None]  # (what, done, total)
 SCAN_SECONDS = 120.0
+#: what a worker runs on a task and the options
+JOB = "eqkir.driver.job:optimize"
 
 
 def scan_files(files: Sequence[Path], jobs: int) -> list[Task | Outcome]:
@@ -62,7 +64,7 @@ def optimize(
 
 def _answers(todo: Sequence[Task], options: Options, jobs: int) -> Iterator[tuple[int, Outcome | pool.Failure]]:
     if jobs > 0:
-        yield from pool.run("eqkir.driver.job:optimize", [(t, options) for t in todo], jobs, options.job_seconds)
+        yield from pool.run(JOB, [(t, options) for t in todo], jobs, options.job_seconds)
         return
     from eqkir.driver import job
 

@@ -1,0 +1,1 @@
+"""Show lines of issues, run by tools/show.py."""
