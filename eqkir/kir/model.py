@@ -12,15 +12,15 @@ scalar), or, in operations only, an expression in the JSON form of `base.expr` w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Union
+from typing import Annotated, Literal, Union
 
 from pydantic import FailFast, Field
 
 from eqkir.base.dtypes import DType
-from eqkir.kir import node
 from eqkir.kir.node import (
     OPERATIONS,
     RANK_LIMIT,
+    AnyOp,
     Arg,
     Extent,
     Frozen,
@@ -58,9 +58,6 @@ from eqkir.kir.ops import (
     Transpose,
     Unary,
 )
-
-if TYPE_CHECKING:
-    from eqkir.kir.node import AnyOp
 
 VERSION = 1
 
@@ -127,14 +124,15 @@ class Module(Frozen):
 
 
 def refresh() -> None:
-    """Rebuild the union of operations from the registry."""
-    union = Annotated[Union[tuple(OPERATIONS[k] for k in sorted(OPERATIONS))], Field(discriminator="op")]  # type: ignore[valid-type]
-    for namespace in (vars(node), globals()):
-        namespace["AnyOp"] = union
-    models: tuple[type[Frozen], ...] = (Region, *OPERATIONS.values(), Kernel, Module)
-    for last in (False, True):  # twice, since regions and operations refer to each other
-        for cls in models:
-            cls.model_rebuild(force=True, raise_errors=last)
+    """Rebuild the models from the registry of operations."""
+    models: tuple[type[Frozen], ...] = (Region, *(OPERATIONS[k] for k in sorted(OPERATIONS)), Kernel, Module)
+    for cls in models:
+        for name in ("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__"):
+            if name in vars(cls):
+                delattr(cls, name)
+        cls.__pydantic_complete__ = False
+    for cls in models:
+        cls.model_rebuild(force=True)
 
 
 refresh()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, Union
+from typing import Annotated, Any, ClassVar, TypeVar, Union
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
 
 from eqkir.base.dtypes import DType
 from eqkir.base.expr import Expr, Int, Sym, rebuild
@@ -80,8 +81,15 @@ class Arg(Frozen):
     dtype: DType
 
 
-if TYPE_CHECKING:
-    AnyOp = Op
+class _Operations:
+    """Marks a field as "any registered operation": the union is formed when the schema is built."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        classes = tuple(OPERATIONS[k] for k in sorted(OPERATIONS))
+        return handler.generate_schema(Annotated[Union[classes], Field(discriminator="op")] if len(classes) > 1 else source)
+
+
+AnyOp = Annotated[Op, _Operations()]
 
 
 class Region(Frozen):

@@ -13,7 +13,7 @@ from typing import Any
 from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.base.expr import ONE, Expr
 from eqkir.kir.codes import CODES, STAGE
-from eqkir.kir.extents import Extents, symbols_of
+from eqkir.kir.extents import Extents, TooComplex, symbols_of
 from eqkir.kir.model import Constexpr, Kernel, Op, Region, Scalar, Symbol, View, extent_expr
 
 INTEGER_DTYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "index")
@@ -142,7 +142,10 @@ class Context:
         for sub in _walk(x):
             if sub.op in ("floordiv", "mod") and not (sub.args[1].value or 0) > 0:
                 raise TypeFault("EXTENT", f"{sub.op} by {sub.args[1]}", at, "a positive constant divisor")
-        c = self.extents.canon(x)
+        try:
+            c = self.extents.canon(x)
+        except TooComplex as err:
+            raise TypeFault("EXTENT", str(err), at) from None
         if c.value is not None and abs(c.value) >= 1 << 63:
             raise TypeFault("EXTENT", "extent beyond 64 bits", at, "at most 2^63 - 1")
         return c
