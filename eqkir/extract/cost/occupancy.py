@@ -1,8 +1,8 @@
 """Registers, shared memory and resident programs, estimated from a structured program.
 
-Registers of a thread: a base, plus the largest sum of fragments that are live across a synchronising item (reduction, contraction, loop), plus the
-widest fragment between two of them twice (its operand and result); pointwise values are not kept. Operands of the matrix unit live in shared memory:
-``num_stages`` tiles in a chunk loop, one otherwise. A fragment of L lanes of w bytes takes ``L * max(w, 2) / (4 * threads)`` registers.
+Registers of a thread: a base, plus the largest sum of fragments that are live across a synchronising item (reduction, contraction, loop), plus what is
+in flight between two of them: all loaded fragments, or the widest fragment up to `PIPELINE` registers. Pointwise values replace their operands.
+Loads that a chunk loop issues ahead and operands of the matrix unit live in shared memory: ``num_stages`` tiles of a load, one of a computed operand. A fragment of L lanes of w bytes takes ``L * max(w, 2) / (4 * threads)`` registers.
 """
 
 from __future__ import annotations
@@ -11,18 +11,25 @@ from dataclasses import dataclass
 
 from eqkir.base.dtypes import NUMPY, itemsize
 from eqkir.extract.cost.walk import Shape, Visit, work_labels
+from eqkir.program.abi import traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store
 from eqkir.targets import Target
 
 #: registers of addressing, counters and predicates
-BASE_REGISTERS = 32
+BASE_REGISTERS = 24
+#: registers of pointwise operations in flight between two synchronising items
+PIPELINE = 32
+#: estimates above this multiple of the limit are refused
+SPILL = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Per program (block): estimated registers a thread, shared bytes, and how many fit on one multiprocessor (at least 1)."""
+    """Per program (block): estimated registers a thread and how many it may have, shared bytes, how many programs fit on one multiprocessor (at
+    least 1), and the limit that it breaks."""
 
     registers: float
+    limit: int
     shared: float
     resident: int
     reject: str
@@ -34,16 +41,17 @@ def occupancy(shape: Shape, target: Target, segments: list[list[Visit]]) -> Occu
     threads = p.options.get("num_warps", 1) * target.warp_size
     shared = max((_shared(shape, v) for v in segments), default=0.0)
     registers = max((_registers(shape, s, threads) for s in p.segments), default=float(BASE_REGISTERS))
-    used = min(registers, target.max_registers_per_thread)
+    limit = min(target.max_registers_per_thread, target.registers_per_sm // threads)
+    used = min(registers, limit)
     fits = [target.max_blocks_per_sm, target.max_threads_per_sm // threads, int(target.registers_per_sm // (used * threads))]
     if shared:
         fits.append(int(target.shared_per_sm // shared))
     reject = ""
     if shared > target.max_shared_per_block:
         reject = f"shared memory: {shared:.0f} of {target.max_shared_per_block} bytes"
-    elif registers > 2 * target.max_registers_per_thread:
-        reject = f"registers: about {registers:.0f} of {target.max_registers_per_thread} a thread"
-    return Occupancy(registers, shared, max(1, min(fits)), reject)
+    elif registers > SPILL * limit:
+        reject = f"registers: about {registers:.0f} of {limit} a thread"
+    return Occupancy(registers, limit, shared, max(1, min(fits)), reject)
 
 
 def is_dot(item: object) -> bool:
@@ -55,18 +63,27 @@ def _width(dtype: str) -> int:
     return max(2, itemsize(dtype)) if dtype in NUMPY and dtype != "bool" else 8 if dtype == "tuple" else 1
 
 
+def pipelined(loops: tuple[Loop, ...], stages: int) -> bool:
+    """Whether loads of the innermost loop are issued ahead: a chunk loop without loops inside, ``num_stages`` > 1."""
+    if not loops or stages <= 1 or traversal(loops[-1].label) != "LC":
+        return False
+    return not any(isinstance(x, Loop) for x in loops[-1].body)
+
+
 def _shared(shape: Shape, items: list[Visit]) -> float:
     types = {v.item.id: v.item for v in items if isinstance(v.item, (Let, Carry))}
-    total = 0.0
+    stages = shape.program.options.get("num_stages", 1)
+    staged: dict[int, float] = {}
     for v in items:
-        if not is_dot(v.item) or not isinstance(v.item, (Let, Carry)):
-            continue
-        stages = shape.program.options.get("num_stages", 1) if isinstance(v.item, Carry) else 1
-        for a in v.item.args[:2]:
-            operand = types.get(a)
-            if operand is not None:
-                total += stages * shape.product(operand.dims) * (itemsize(operand.dtype) if operand.dtype in NUMPY else 4)
-    return total
+        if isinstance(v.item, Let) and v.item.op == "Load" and pipelined(v.loops, stages) and shape.product(v.item.dims) > 1:
+            staged[v.item.id] = stages * shape.product(v.item.dims) * itemsize(v.item.dtype)
+    for v in items:
+        if is_dot(v.item) and isinstance(v.item, (Let, Carry)):
+            for a in v.item.args[:2]:
+                operand = types.get(a)
+                if operand is not None and a not in staged:
+                    staged[a] = shape.product(operand.dims) * (itemsize(operand.dtype) if operand.dtype in NUMPY else 4)
+    return sum(staged.values())
 
 
 def _registers(shape: Shape, s: Segment, threads: int) -> float:
@@ -85,6 +102,7 @@ class _Live:
         self.born: dict[int, int] = {}
         self.last: dict[int, int] = {}
         self.widest: dict[int, float] = {}
+        self.loads: list[tuple[int, int, float]] = []  # (epoch, id, registers)
         self.epoch = 0
         self.operands: set[int] = set()
         self._walk(phase, ())
@@ -117,7 +135,7 @@ class _Live:
                     dims = work_labels(c, (*loops, it)) if "lanes" in c.attrs else c.dims
                     self.size[c.id] = self._bytes(dims, c.dtype)
                     self.born[c.id] = start
-                    self.last[c.id] = self.epoch
+                    self.last[c.id] = self.epoch + 1
                 for i in before:
                     if self.last[i] >= start:  # read in the loop: live through it
                         self.last[i] = max(self.last[i], self.epoch)
@@ -131,10 +149,16 @@ class _Live:
                 if it.op in ("RedTree", "RedNTree", "ConWhole", "ConAccWhole"):
                     self.epoch += 1
                 self._define(it.id, it.dims, it.dtype)
+                if it.op == "Load" and not pipelined(loops, self.shape.program.options.get("num_stages", 1)):
+                    self.loads.append((self.epoch, it.id, self.size[it.id]))
 
     def _peak(self) -> float:
         worst = 0.0
+        loaded: dict[int, float] = {}
+        for e, i, n in self.loads:
+            if i not in self.operands:
+                loaded[e] = loaded.get(e, 0.0) + n
         for e in range(self.epoch + 1):
-            live = sum(n for i, n in self.size.items() if i not in self.operands and self.born[i] < self.last[i] and self.born[i] <= e <= self.last[i])
-            worst = max(worst, live + 2 * self.widest.get(e, 0.0) if not self.operands else live)
+            live = sum(n for i, n in self.size.items() if i not in self.operands and self.born[i] <= e < self.last[i])
+            worst = max(worst, live + max(loaded.get(e, 0.0), min(PIPELINE, self.widest.get(e, 0.0))))
         return worst

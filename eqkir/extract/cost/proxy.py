@@ -116,7 +116,8 @@ class Proxy:
         if n.op == "SStore":
             latency = latency * 0.25  # nobody waits for a store; it occupies its queue
         form = {"stream": 2.0, "keep": 3.0}.get(str(n.attrs[-1]), 1.0) if n.op == "FLoad" else 0.0
-        issue = trips * np.maximum(self.t.product("lanes", labels), self.t.threads) / self.m.lane_rate("index") * NS
+        vector = np.maximum(1.0, np.minimum(np.minimum(16 / size, self.t.product("lanes", labels) / self.t.threads), run))
+        issue = trips * 4 * np.maximum(self.t.product("lanes", labels) / vector, self.t.threads) / self.m.lane_rate("default") * NS
         return np.asarray(np.maximum(dram, l2) + issue + trips * latency / self.parallel + TIE * form)
 
     def _arithmetic(self, c: int, n: ENode) -> Floats:

@@ -2,19 +2,18 @@
 
 Per segment, with N instances, R programs resident on each of S multiprocessors, C = R S::
 
-    dram      bytes / DRAM rate            bytes with reuse (`eqkir.extract.cost.traffic`)
+    dram      bytes / DRAM rate            bytes with reuse and gaps (`eqkir.extract.cost.traffic`)
     l2        bytes / L2 rate * tail       sector-expanded requests
     vector    sum of executions * slots * max(lanes, threads) / lane rate * N * tail
     matrix    sum of executions * max(2 m n k / rate, operand tiles / shared memory rate) * N * tail, m padded
     latency   (start + critical path of one instance) * max(1, N / C)
     tail      ceil(N / S) S / N            multiprocessors that idle at the end
 
-    segment = max of the five + OVERLAP * (sum of the others)
-    total   = launch + sum of segments + barrier * (phases - 1) + spill
+    segment = max of the five + overlap * (sum of the others), overlap = max(OVERLAP, ALONE / R), OVERLAP where chunk loops issue loads ahead
+    total   = launch + sum of segments + barrier * (phases - 1)
 
 The critical path adds, per block of items, one load latency (the level that serves it; divided by ``num_stages - 1`` in chunk loops, where loads are
-issued ahead), one issue latency an operation, one barrier a reduction; loops multiply by their trips. Spilled registers (beyond the limit) cost their
-bytes through L2 twice per segment execution. `contract` is not additive (maximum, reuse); it is monotone in bytes, work and executions.
+issued ahead), one issue latency an operation, one barrier a reduction; loops multiply by their trips. `contract` is not additive (maximum, reuse); it is monotone in bytes, work and executions.
 """
 
 from __future__ import annotations
@@ -24,19 +23,25 @@ from math import ceil
 
 from eqkir.base.dtypes import itemsize
 from eqkir.extract.cost.model import Contract, Cost, Part, Weights, register_model
-from eqkir.extract.cost.occupancy import Occupancy, is_dot, occupancy
+from eqkir.extract.cost.occupancy import Occupancy, is_dot, occupancy, pipelined
 from eqkir.extract.cost.proxy import NS, proxy_weights
 from eqkir.extract.cost.strides import contiguous_axes
 from eqkir.extract.cost.traffic import accesses
 from eqkir.extract.cost.walk import Shape, Visit, visits
 from eqkir.extract.graph import FrozenGraph
 from eqkir.extract.labels import Bools, LabelTable
-from eqkir.program.abi import Abi, axis_of, parameter, traversal
+from eqkir.program.abi import Abi, axis_of, parameter
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Segment, Store
 from eqkir.targets import Target
 
 #: how much of the work that is not the bottleneck fails to hide behind it
 OVERLAP = 0.1
+#: the same for one resident program without loads ahead; shared by the resident ones
+ALONE = 0.3
+#: what a program in stride mode pays for its next instance, as a fraction of a start
+RESTART = 0.3
+#: widest load or store of a thread, and its issue slots (the load-store units take a quarter of the lanes a clock)
+VECTOR_BYTES, MEMORY_SLOTS = 16, 4.0
 FIXED = ("Const", "Scalar", "Pick", "Arg")
 
 
@@ -82,7 +87,7 @@ class _Segment:
     def _run(self) -> None:
         moved = accesses(self.shape, self.m, self.s, self.items, self.concurrent)
         memory = [
-            (a, a.dram / self.m.dram_bytes_per_s * NS, a.l2 / self.m.l2_bytes_per_s * NS * self.tail) for a in moved
+            (a, a.dram * a.gaps / self.m.dram_bytes_per_s * NS, a.l2 / self.m.l2_bytes_per_s * NS * self.tail) for a in moved
         ]
         compute = [(v, *self._work(v)) for v in self.items]
         terms = {
@@ -93,20 +98,19 @@ class _Segment:
             "latency": self._latency(),
         }
         top = max(terms, key=lambda k: (terms[k], k))
-        total = terms[top] + OVERLAP * sum(v for k, v in terms.items() if k != top)
-        share = {k: (1.0 if k == top else OVERLAP) for k in terms}
+        rest = self._overlap()
+        total = terms[top] + rest * sum(v for k, v in terms.items() if k != top)
+        share = {k: (1.0 if k == top else rest) for k in terms}
+        issue = {id(v): t for v, t, _, _ in compute if _is_access(v)}
         for a, d, x in memory:
-            cost = share["dram"] * d + share["l2"] * x
+            cost = share["dram"] * d + share["l2"] * x + share["vector"] * issue[id(a.visit)]
             details = {"dram_bytes": a.dram, "l2_bytes": a.l2, "executions": a.visit.trips * self.n}
             self.parts.append(Part(a.visit.where, f"{'store' if a.store else 'load'} {a.view}", "memory", cost, details))
         for v, t, unit, flops in compute:
-            if t > 0 and not isinstance(v.item, Store):
+            if t > 0 and not _is_access(v):
                 self.parts.append(Part(v.where, _what(v), "compute", share[unit] * t, {"flops": flops, "executions": v.trips * self.n}))
         self.parts.append(Part(str(self.index), f"critical path, {top} bound", "latency", share["latency"] * terms["latency"]))
         self.parts.append(Part(str(self.index), "barriers", "fixed", self.m.barrier_ns * (len(self.s.phases) - 1)))
-        spill = max(0.0, self.occ.registers - self.m.max_registers_per_thread) * 4 * self.threads * self.n * 2
-        if spill:
-            self.parts.append(Part(str(self.index), "spilled registers", "memory", spill / self.m.l2_bytes_per_s * NS, {"l2_bytes": spill}))
         self.figures = {
             "dram_bytes": sum(a.dram for a in moved), "l2_bytes": sum(a.l2 for a in moved), "flops": sum(f for *_, f in compute),
             "instances": self.n, **{f"{k}_ns": v for k, v in terms.items()}, "segments_ns": total,
@@ -122,7 +126,7 @@ class _Segment:
         lanes = self.shape.product(v.labels)
         issue = max(lanes, float(self.threads))
         if isinstance(it, Store) or it.op == "Load":
-            return runs * issue / self.m.lane_rate("index") * NS, "vector", 0.0
+            return runs * self._issue(v, lanes) / self.m.lane_rate("default") * NS, "vector", 0.0
         if it.op.startswith("Con"):
             return self._contract(v, it, runs, lanes, issue)
         slots, dtype = self.m.slots(_function(it)), it.dtype
@@ -133,6 +137,20 @@ class _Segment:
         if it.op == "Index":
             dtype = "index"
         return runs * slots * issue / self.m.lane_rate(dtype) * NS, "vector", v.trips * self.n * lanes
+
+    def _issue(self, v: Visit, lanes: float) -> float:
+        """Slots of the instructions of one load or store: each moves up to `VECTOR_BYTES` of adjacent elements of one thread."""
+        view, ixs = (v.item.view, v.item.ixs) if isinstance(v.item, Store) else (v.item.attrs[0], v.item.attrs[2])
+        along = contiguous_axes(ixs)
+        run = self.shape.product(tuple(x for x in v.labels if axis_of(x) in along))
+        size = itemsize(self.shape.program.abi.view(view).dtype)
+        vector = max(1.0, min(VECTOR_BYTES / size, lanes / self.threads, run))
+        return MEMORY_SLOTS * max(lanes / vector, float(self.threads))
+
+    def _overlap(self) -> float:
+        """The part of the other terms that does not hide: little where many programs are resident or loads are issued ahead in a chunk loop."""
+        ahead = any(self._ahead(v.loops) > 1 and _is_access(v) for v in self.items)
+        return OVERLAP if ahead else max(OVERLAP, ALONE / self.occ.resident)
 
     def _contract(self, v: Visit, it: Let | Carry, runs: float, lanes: float, issue: float) -> tuple[float, str, float]:
         flops = 2 * lanes * v.trips * self.n
@@ -154,7 +172,7 @@ class _Segment:
     # ------------------------------------------------------------------------------------------------ latency
     def _latency(self) -> float:
         path = sum(self._block(items, ()) for items in self.s.phases)
-        starts = self.concurrent / self.n if self.s.mode == "stride" else 1.0
+        starts = RESTART + (1 - RESTART) * self.concurrent / self.n if self.s.mode == "stride" else 1.0
         return (self.m.instance_ns * starts + path) * max(1.0, self.n / self.concurrent)
 
     def _block(self, items: tuple[Item, ...], loops: tuple[Loop, ...]) -> float:
@@ -184,18 +202,24 @@ class _Segment:
         if loops and loops[-1].axis in along:
             miss = min(1.0, run / self.m.sector_bytes)
         latency = self.m.l1_latency_ns + (self.m.dram_latency_ns - self.m.l1_latency_ns) * miss
-        ahead = max(1, self.stages - 1) if loops and traversal(loops[-1].label) == "LC" else 1
-        return latency / ahead
+        return latency / self._ahead(loops)
+
+    def _ahead(self, loops: tuple[Loop, ...]) -> float:
+        """Iterations whose loads are in flight together: ``num_stages - 1`` where they are issued ahead, no more than the trips."""
+        return max(1.0, min(self.stages - 1.0, self.shape.pieces(loops[-1].label))) if pipelined(loops, self.stages) else 1.0
 
 
 def _function(it: Let | Carry) -> str:
     return str(it.attrs[0]) if it.op in ("Un", "Bin", "Tri", "RedTree", "RedLoop") else "default"
 
 
+def _is_access(v: Visit) -> bool:
+    return isinstance(v.item, Store) or (isinstance(v.item, Let) and v.item.op == "Load")
+
+
 def _what(v: Visit) -> str:
     it = v.item
-    if isinstance(it, Store):
-        return "store"
+    assert not isinstance(it, Store)
     text = " ".join(str(a) for a in it.attrs if isinstance(a, str))
     return f"{it.op} {text}".strip()
 

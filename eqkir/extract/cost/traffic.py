@@ -9,6 +9,7 @@ For one access (a view at one index map) of a segment with N instances, of which
     dram        first read:  unique                                   where no instance axis is missing from the coordinates,
                                                                        or all data that instances share fits half of L2
                              waves * distinct tiles of a wave * footprint     else (within [unique, request])
+                both times 1 + sector / (run * bytes): short runs open more DRAM pages
                 re-read:     0 where C * footprint of all views fits half of L2, else as the first read
 
 A *wave* is C consecutive program ids; its distinct tiles are counted by decoding them (`eqkir.extract.cost.space`), whatever the order.
@@ -47,6 +48,7 @@ class Access:
     l2: float
     dram: float = 0.0
     labels: tuple[str, ...] = ()  # instance labels in the coordinates
+    gaps: float = 1.0  # cost factor of short runs
     shared: bool = False
 
 
@@ -87,7 +89,8 @@ def accesses(shape: Shape, target: Target, s: Segment, items: list[Visit], concu
         expansion = 1.0 if walked else max(1.0, target.sector_bytes / (run * size))
         used = tuple(x for x in instance if axis_of(x) in axes)
         shared = any(axis_of(x) not in axes and shape.pieces(x) > 1 for x in instance)
-        out.append(Access(v, view, store, request, footprint, unique, request * expansion, 0.0, used, shared))
+        gaps = 1.0 + target.sector_bytes / (run * size)
+        out.append(Access(v, view, store, request, footprint, unique, request * expansion, 0.0, used, gaps, shared))
     _dram(shape, target, s, out, n, concurrent)
     return out
 
