@@ -286,7 +286,7 @@ class Effects:
             if a.points:
                 groups.setdefault((a.op.view, a.loop), []).append(a)
         for _, group in sorted(groups.items(), key=lambda g: g[1][0].pointer):
-            for a, b in itertools.combinations(group[:64], 2):
+            for a, b in itertools.combinations(group[:24], 2):
                 s, o = (a, b) if isinstance(a.op, ops.Store) else (b, a)
                 if isinstance(s.op, ops.Store) and (d := self.clash(s, o)) is not None:
                     what = "written twice" if isinstance(o.op, ops.Store) else "written and read"
