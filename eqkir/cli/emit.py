@@ -18,7 +18,7 @@ def main(path: Path, out: Path | None) -> int:
     program = programs.read(path)
     if bad := verify(program):
         raise EqkirError(*bad)
-    source = emit(program)
+    source = emit(program).source
     if out:
         write_atomic(out, source)
     else:

@@ -33,7 +33,7 @@ def _of_program(file: Path, stage: str) -> str:
         return listing(program)
     from eqkir.emit.triton import emit
 
-    return emit(program)
+    return emit(program).source
 
 
 def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> str:
@@ -51,7 +51,7 @@ def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> 
     if stage == "source":
         from eqkir.emit.triton import emit
 
-        return emit(c.program)
+        return emit(c.program).source
     from eqkir.program.listing import listing
 
     return listing(c.initial if stage == "initial" else c.program)

@@ -82,13 +82,13 @@ def emit(chain: Chain, o: Outcome) -> None:
 
     program = chain.program
     with chain.stage("emit"):
-        o.source = spell(program)
+        o.source = spell(program).source
         o.program = dumps(program)
         o.manifest = manifest(program, chain.options, digest(chain.kernel), o.program, o.source, chain.rule_digests)
         if chain.options.top > 1:
             from eqkir.driver.variants import best
 
-            o.candidates = best(chain, chain.options.top, spell, digest(chain.kernel))
+            o.candidates = best(chain, chain.options.top, lambda p: spell(p).source, digest(chain.kernel))
         else:
             o.candidates = [{"source": o.source, "program_json": o.program, "manifest": o.manifest, "cost": o.cost}]
 
