@@ -47,7 +47,7 @@ def emit(args: argparse.Namespace) -> int:
             continue
         folder = args.out / w["name"]
         result = eqkir.optimize(
-            HERE.parent / w["file"], target=args.target, kernels=[w["kernel"]], shapes=w["shapes"] if args.pin else None,
+            HERE.parent / w["file"], target=args.target, kernels=[w["kernel"]], shapes=None if args.generic else w["shapes"],
             permit=tuple(w.get("permit", ())), top=args.variants,
         )  # fmt: skip
         k = result.kernels[0]
@@ -149,7 +149,7 @@ def main() -> int:
     e.add_argument("--workloads", type=Path, default=HERE / "workloads.json")
     e.add_argument("--target", default="triton:nvidia-h200")
     e.add_argument("--variants", type=int, default=1, help="how many of the best candidates to write per workload")
-    e.add_argument("--pin", action="store_true", help="optimize for the workload's shapes alone")
+    e.add_argument("--generic", action="store_true", help="one candidate for all extents instead of one for the workload's")
     e.add_argument("--only", action="append", default=[], help="workloads whose name contains this")
     e.set_defaults(call=emit)
     r = sub.add_parser("run", help="check and time on a GPU (needs torch, triton, numpy)")
