@@ -83,6 +83,7 @@ class _Phase:
         self.phis: dict[tuple[Path, str], tuple[tuple[int, ...], tuple[int, ...], int]] = {}  # inits, yields, cond (or -1)
         self.phi_ids: dict[tuple[Path, str], list[int]] = {}
         self.tuples: dict[int, list[int]] = {}
+        self.known: dict[Any, int] = {}
         self.scan_carries: dict[Path, list[Carry]] = defaultdict(list)
         self.before: dict[Path, list[Item]] = defaultdict(list)
         self.used = self._reach()
@@ -327,7 +328,12 @@ class _Phase:
             args = tuple(self.ids[k] for k in (*ids, *elems))
         elif op == "Pick":
             dims = self.dims_of_value(body[0])
-        return [Let(self.fresh(i), op, attrs, args, dims, self.dtype[i])]
+        key = (op, attrs, args, dims, self.dtype[i], self.home[i])
+        if key in self.known:  # one value, once: states read as `FState` and as `FForm` make equal nodes
+            self.ids[i] = self.known[key]
+            return []
+        self.known[key] = self.fresh(i)
+        return [Let(self.ids[i], op, attrs, args, dims, self.dtype[i])]
 
     def scan(self, i: int) -> list[Item]:
         """A scan of one fragment, or of the chunk that a loop has reached: the carried total, then the chunk's own scan."""
