@@ -66,6 +66,22 @@ def literal(value: float | int | bool, dtype: str) -> str:
     return str(n - (1 << w) if dtype in SIGNED and n >> (w - 1) else n)
 
 
+def identity(fn: str, dtype: str) -> str:
+    """The canonical text of the neutral element of a built-in reduction (kir.md section 4) in its accumulator's dtype."""
+    match fn:
+        case "sum":
+            return literal(0, dtype)
+        case "prod":
+            return literal(1, dtype)
+        case "any" | "all":
+            return literal(fn == "all", "bool")
+    if dtype in FLOATS:
+        big = float("inf") if dtype != "f8e4m3fn" else 448.0
+        return literal(-big if fn == "max" else big, dtype)
+    lo, hi = (-(1 << bits(dtype) - 1), (1 << bits(dtype) - 1) - 1) if dtype in SIGNED else (0, (1 << bits(dtype)) - 1)
+    return literal(lo if fn == "max" else hi, dtype)
+
+
 def parse(text: str, dtype: str) -> float | int | bool:
     """Inverse of `literal`."""
     if dtype == "bool":

@@ -59,7 +59,12 @@ class Abi:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An iteration space ``0 <= coordinate < extent``. kind ``own``: an instance axis; ``loop``: traversed inside an instance."""
+    """An iteration space ``0 <= coordinate < extent``.
+
+    kind ``own``: an instance axis; ``loop``: traversed inside an instance; ``strict``: traversed one by one, in order; ``seg``: traversed in
+    contiguous nonempty slices; ``mem``: the members of the slice of its seg axis (``c0.m`` belongs to ``c0``; absolute coordinates);
+    ``while``: as long as a condition holds (the extent is unused).
+    """
 
     name: str
     extent: Expr
@@ -68,12 +73,18 @@ class Axis:
     @property
     def labels(self) -> tuple[str, ...]:
         """Every label (axis + traversal) of this axis; the first is the conservative one."""
-        return tuple(f"{self.name}:{t}" for t in (("O1", "OB") if self.kind == "own" else ("L1", "LC", "W")))
+        return tuple(f"{self.name}:{t}" for t in KINDS[self.kind])
 
+
+#: kind of axis -> traversals, the conservative one first
+KINDS = {"own": ("O1", "OB"), "loop": ("L1", "LC", "W"), "strict": ("L1",), "seg": ("S1", "SC", "SW"), "mem": ("M1", "MC", "MW"), "while": ("L1",)}
 
 #: traversal -> letter of the physical parameter that it needs: ``OB`` block of B owned elements, ``LC`` ordered loop in chunks of C,
-#: ``W`` one fragment of F lanes that covers the extent; ``O1`` one owned element, ``L1`` ordered scalar loop
-TRAVERSALS = {"O1": None, "OB": "B", "L1": None, "LC": "C", "W": "F"}
+#: ``W`` one fragment of F lanes that covers the extent; ``O1`` one owned element, ``L1`` ordered scalar loop;
+#: ``S1 SC SW`` slices of one, of C, and the whole axis as one slice, with members ``M1 MC MW``. A seg label has one lane: its slice's members have the lanes.
+TRAVERSALS = {"O1": None, "OB": "B", "L1": None, "LC": "C", "W": "F", "S1": None, "SC": None, "SW": None, "M1": None, "MC": "C", "MW": "F"}
+#: traversals that are loops -> letter of the parameter that is their step (None: one)
+STEPS = {"L1": None, "LC": "C", "S1": None, "SC": "C"}
 
 
 def axis_of(label: str) -> str:
@@ -87,8 +98,14 @@ def traversal(label: str) -> str:
 
 
 def parameter(label: str) -> str | None:
-    """The physical parameter that gives a label its lanes: ``"c0:LC"`` -> ``"C:c0"``; None where it has one lane."""
+    """The physical parameter that gives a label its lanes: ``"c0:LC"`` and ``"c0.m:MC"`` -> ``"C:c0"``; None where it has one lane."""
     p = TRAVERSALS[traversal(label)]
+    return f"{p}:{axis_of(label).removesuffix('.m')}" if p else None
+
+
+def step_parameter(label: str) -> str | None:
+    """The physical parameter that is the step of a loop label: ``"c0:SC"`` -> ``"C:c0"``; None for a step of one."""
+    p = STEPS[traversal(label)]
     return f"{p}:{axis_of(label)}" if p else None
 
 

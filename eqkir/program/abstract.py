@@ -24,6 +24,10 @@ ConAcc     (axis,)                     a, b, init                     the same, 
 
 Axes free in a value are those of its index expressions minus the bound ones below it; nothing substitutes under a binder. A reduced
 axis is free in the operand. Reductions over several axes are nested, one axis each. `sum` operands are already cast to the accumulator.
+
+A `Fold` over a ``strict`` axis steps through single elements. Over a ``seg`` axis it steps through slices: `sums` are the summary of a slice (they reduce
+over the axis' ``mem`` axis), `yields` combine the states with them, and ``combine(identity, summary) = summary``, so one slice may cover all.
+Reverse and exclusive scans are forward inclusive scans of re-indexed operands.
 """
 
 from __future__ import annotations
@@ -113,16 +117,26 @@ class Abstract:
     def _free_of(self, n: VNode) -> frozenset[str]:
         out = frozenset().union(*(self._free[a] for a in n.args))
         if n.op == "Load":
-            out = out.union(*(coords(e) for e in n.attrs[2]))
+            out = out.union(*(axes_in(e) for e in n.attrs[2]))
         elif n.op == "Index":
-            out = out | coords(n.attrs[0])
+            out = out | axes_in(n.attrs[0])
+        elif n.op == "Form":
+            out = frozenset(n.attrs[2])
+        elif n.op == "State":
+            out = out | {n.attrs[0]}
         elif n.op in BOUND:
             out = out - {bound_axis(n)}
         return out
 
 
+def axes_in(e: Expr) -> frozenset[str]:
+    """Axes that an index expression depends on: a member's coordinate depends on its slice besides."""
+    found = coords(e)
+    return found | {a.removesuffix(".m") for a in found}
+
+
 #: structured operations -> position of the bound axis in attrs
-BOUND = {"Red": 1, "RedN": 0, "Con": 0, "ConAcc": 0}
+BOUND = {"Red": 1, "RedN": 0, "Con": 0, "ConAcc": 0, "Fold": 0, "While": 0}
 
 
 def bound_axis(n: VNode) -> str:

@@ -10,12 +10,25 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from eqkir.base.expr import coords
 from eqkir.program.abi import axis_of
-from eqkir.program.abstract import BOUND, Abstract, Put, bound_axis
+from eqkir.program.abstract import BOUND, Abstract, Put, VNode, axes_in, bound_axis
 from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag
 from eqkir.program.model import Program
 from eqkir.program.schedule import erase, schedule
+
+
+#: values that exist inside the loop over their axis only
+SCANS = ("Scan", "ScanN", "State")
+
+
+def scan_axis(n: VNode) -> str:
+    """The axis along which a scan or a state runs."""
+    axis: str = n.attrs[1] if n.op == "Scan" else n.attrs[0]
+    return axis
+
+
+class LowerError(Exception):
+    """P0 has no place for a value: a scan outside the innermost loop over its axis."""
 
 
 @dataclass
@@ -24,6 +37,7 @@ class Facts:
 
     program: Abstract
     private: frozenset[str] = frozenset()  # bound by one structured operation only, and by no store: traversed as its binder likes
+    members: frozenset[str] = frozenset()  # axes of slices: never a loop
     stages: int = 0  # no value needs more loops finished than there are structured operations
     late: frozenset[tuple[str, int]] = frozenset()  # (view, version) of stores that end a version still read in their phase
     _occ: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -34,10 +48,13 @@ class Facts:
         f = Facts(p)
         used = reachable(p, [put for g in p.groups for ph in g.phases for put in ph])
         bound = [bound_axis(p.nodes[i]) for i in used if p.nodes[i].op in BOUND]
-        stored = {a for g in p.groups for ph in g.phases for put in ph for e in put.ixs for a in coords(e)}
+        stored = {a for g in p.groups for ph in g.phases for put in ph for e in put.ixs for a in axes_in(e)}
         n = Counter(bound)
-        f.private = frozenset(a.name for a in p.axes if a.kind == "loop" and a.name not in stored and n[a.name] <= 1)
-        f.stages = len(bound)
+        f.private = frozenset(
+            a.name for a in p.axes if a.kind == "mem" or (a.kind != "own" and a.name not in stored and n[a.name] <= 1)
+        )
+        f.members = frozenset(a.name for a in p.axes if a.kind == "mem")
+        f.stages = sum(a not in f.members for a in bound)
         late = set()
         for g in p.groups:
             for ph in g.phases:
@@ -58,23 +75,25 @@ class Facts:
         """Loops that must have finished before the value can be read, when every reduction is a loop."""
         if i not in self._depth:
             n = self.program.nodes[i]
-            self._depth[i] = max((self.depth(a) for a in n.args), default=0) + (n.op in BOUND)
+            loops = n.op in BOUND and bound_axis(n) not in self.members
+            self._depth[i] = max((self.depth(a) for a in n.args), default=0) + loops
         return self._depth[i]
 
     def put_roots(self, s: Put) -> tuple[int, ...]:
         return (s.value, s.valid, *s.deps)
 
     def put_axes(self, s: Put) -> frozenset[str]:
-        return frozenset().union(*(coords(e) for e in s.ixs))
+        return frozenset().union(*(axes_in(e) for e in s.ixs))
 
     def put_depth(self, s: Put) -> int:
         return max(self.depth(i) for i in self.put_roots(s))
 
     def nest(self, s: Put) -> tuple[str, ...]:
-        """Loop axes of a store, in the order in which its index map names them."""
-        names = [a for e in s.ixs for a in sorted(coords(e))]
+        """Loop axes of a store, in the order in which its index map names them; those along which its values are scanned come last."""
         kinds = {a.name: a.kind for a in self.program.axes}
-        return tuple(dict.fromkeys(a for a in names if kinds[a] == "loop"))
+        names = dict.fromkeys(a for e in s.ixs for a in sorted(axes_in(e)) if kinds[a] not in ("own", "mem"))
+        scanned = {scan_axis(self.program.nodes[i]) for i in reachable(self.program, [s]) if self.program.nodes[i].op in SCANS}
+        return tuple(sorted(names, key=lambda a: a in scanned))
 
 
 def reachable(p: Abstract, puts: Iterable[Put]) -> list[int]:
@@ -139,13 +158,59 @@ class Realizer:
                 return self.ready(k, RNode("FLoad", own, path, (*n.attrs, "ptr"), (kid(n.args[0]), kid(n.args[1]), kids(n.args[2:]))))
             case "Pick":
                 return self.dag.make(RNode("FPick", None, None, n.attrs, (kid(n.args[0]),)))
+            case "Form":
+                return self.ready(k, RNode("FForm", own, path, (*n.attrs[:2], n.dtype), ()))
+            case "Scan" | "ScanN" | "State":
+                return self.carried(x, path, k, v, own)
             case "Un" | "Bin" | "Tri" | "Cast" | "Bitcast":
                 return self.dag.make(RNode("F" + n.op, own, path, n.attrs, kids(n.args)))
         return self.structured(x, path, k, v)
 
+    def carried(self, x: Context, path: Path, k: int, v: int, own: tuple[str, ...]) -> int:
+        """A scan or a state: carried by the loop that it stands in, which runs over its axis."""
+        n = self.program.nodes[v]
+        if not path or path == FN or path[-1][0] != scan_axis(n):
+            raise LowerError(f"{n.op} over {scan_axis(n)} at {path}")
+        q = path[-1][2]
+        here = lambda ids: tuple(self.at(x, path, k, i) for i in ids)  # noqa: E731
+        before = lambda ids: tuple(self.at(x, path[:-1], q, i) for i in ids)  # noqa: E731
+        if n.op == "Scan":
+            return self.dag.make(RNode("FScanLoop", own, path, n.attrs[:1], here(n.args)))
+        if n.op == "ScanN":
+            c = n.attrs[1]
+            fn = tuple(self.at(frozenset(), FN, 0, i) for i in n.args[2 * c :])
+            return self.dag.make(RNode("FScanNLoop", own, path, (), (before(n.args[:c]), here(n.args[c : 2 * c]), fn)))
+        c = n.attrs[2]
+        return self.ready(k, RNode("FState", own, path, (n.attrs[1], n.attrs[3]), (before(n.args[:c]), here(n.args[c : 2 * c]))))
+
+    def member(self, x: Context, path: Path, k: int, v: int) -> int:
+        """A reduction over the members of a slice: one fragment."""
+        n, axis = self.program.nodes[v], bound_axis(self.program.nodes[v])
+        inner = x | {self.base[axis]}
+        read = lambda ids: tuple(self.at(inner, path, k, i) for i in ids)  # noqa: E731
+        a = n.args
+        space = lambda ids: self.sort({t for t in inner if any(axis_of(t) in self.program.free(i) for i in ids)})  # noqa: E731
+        match n.op:
+            case "Red":
+                return self.dag.make(RNode("FRedTree", space(a), path, (n.attrs[0], self.base[axis]), read(a)))
+            case "RedN":
+                c = n.attrs[1]
+                ids = tuple(self.at(x, path, k, i) for i in a[:c])
+                fn = tuple(self.at(frozenset(), FN, 0, i) for i in a[2 * c :])
+                elems = a[c : 2 * c]
+                return self.dag.make(RNode("FRedNTree", space(elems), path, (self.base[axis],), (ids, read(elems), fn)))
+            case "Con":
+                return self.dag.make(RNode("FConWhole", space(a), path, ("fma", self.base[axis], n.dtype), read(a)))
+            case "ConAcc":
+                kids = (*read(a[:2]), self.at(x, path, k, a[2]))
+                return self.dag.make(RNode("FConAccWhole", space(a[:2]), path, ("fma", self.base[axis], n.dtype), kids))
+        raise AssertionError(n.op)
+
     def structured(self, x: Context, path: Path, k: int, v: int) -> int:
         n, free, q = self.program.nodes[v], self.program.free, self.facts.depth(v) - 1
         axis = bound_axis(n)
+        if axis in self.facts.members:
+            return self.member(x, path, k, v)
         label = self.base[axis]
         inner = x | {label} if axis in self.facts.private else x
         body = (*path, (axis, label, q))
@@ -165,6 +230,12 @@ class Realizer:
                 node = RNode("FConLoop", space(a), body, ("fma", n.dtype), (read(a[0]), read(a[1])))
             case "ConAcc":
                 node = RNode("FConAccLoop", space(a[:2]), body, ("fma", n.dtype), (read(a[0]), read(a[1]), self.at(x, path, q, a[2])))
+            case "Fold" | "While":
+                c = n.attrs[2]
+                k0 = tuple(self.at(x, path, q, i) for i in a[:c])
+                yields = tuple(map(read, a[c : 2 * c]))
+                more: tuple[int, ...] = (read(a[2 * c]),) if n.op == "While" else ()
+                node = RNode("FWhile" if more else "FFoldLoop", None, body, (n.attrs[1],), (k0, yields, *more))
             case _:
                 raise AssertionError(n.op)
         return self.ready(k, node)

@@ -17,7 +17,11 @@ RedNTree      (label, Region)               idents…, elems… -> tuple
 ConWhole      (impl, label)                 a, b -> impl ``mma`` (matrix unit) or ``fma`` (multiply and reduce); result dtype accumulates
 ConAccWhole   (impl, label)                 a, b, init
 Store (item)  Put-like, see `Store`
+Scan          (fn, label)                   a -> inclusive forward scan of the active lanes of that label
+ScanN         (label, Region)               elems… -> tuple
+Last          (label,)                      a -> the value in the last active lane of that label
 carries of a `Loop` (results are readable after the loop):
+Phi           ()                            args next, inits start: `id` is the current value inside the loop and the last one after it
 RedLoop       (fn, mode)                    args a; mode ``tree``: each chunk is reduced and combined into an accumulator without the
                                             axis; ``lanes``: fragment accumulator, reduced once after the loop
 RedNLoop      (mode, Region)                args elems…, inits idents…
@@ -32,10 +36,11 @@ Active        (label,)                      -> bool fragment over that label: co
 LoadM         (view, version, ixs, form)    mask, other, deps…
 FragRed       (fn, label)                   a -> reduced over that label's lanes
 FragRedN      (label, Region)               elems… -> tuple
+FragScan      (fn, label)                   a -> inclusive forward scan of that label's lanes
+FragScanN     (label, Region)               elems… -> tuple
 Dot           (label,)                      a, b, acc -> acc + a·b on the matrix unit; operand dims end (…, label) and (label, …)
 Splat                                       a -> the value repeated over `dims`
 Trans                                       a -> dimensions permuted to `dims`
-carry Phi                                   inits (v0,), args (next,): `id` is the current value inside the loop and the last one after it
 ============  ============================  ==============================================================================
 
 ``Store`` items carry an explicit mask in the legal stage (`masked` True: the `valid` argument is the whole mask).
@@ -47,7 +52,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from eqkir.base.expr import Expr, Int, Param, Sym, ceildiv, product
-from eqkir.program.abi import Abi, Axis, axis_of, parameter, traversal
+from eqkir.program.abi import Abi, Axis, axis_of, parameter, step_parameter, traversal
 
 # ------------------------------------------------------------------------------------------------ program space
 #: An order of instances: ("TAx", label) | ("TProd", a, b) row-major | ("TRev", a) last first | ("TInter", a) evens then odds |
@@ -100,6 +105,9 @@ class Loop:
 
     `stage` numbers the loops of one block over one axis (they differ in what they may read). `stages` > 1 asks the provider for
     software pipelining of that depth (legal stage).
+
+    `cond` (>= 0) makes it a while loop: the bool value `cond` of the body is read with the carries at the start of a step; where it is false the
+    carries keep their values, and the loop ends when it is false everywhere. Loads of such a body are valid only where `cond` holds.
     """
 
     axis: str
@@ -108,6 +116,7 @@ class Loop:
     carries: tuple[Carry, ...]
     body: tuple[Item, ...]
     stages: int = 1
+    cond: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +198,11 @@ class Program:
 
 def step(loop: Loop) -> Expr:
     """Elements that one iteration covers."""
-    p = parameter(loop.label)
+    p = step_parameter(loop.label)
     return Param(p) if p else Int(1)
 
 
 __all__ = [
     "Abi", "Axis", "Barrier", "Carry", "Expr", "Item", "Let", "Loop", "Order", "Program", "Region", "Segment", "Store", "Sym", "axis_of",
-    "blocks", "order_labels", "order_size", "parameter", "step", "traversal",
+    "blocks", "order_labels", "order_size", "parameter", "step", "step_parameter", "traversal",
 ]  # fmt: skip

@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from eqkir.base.expr import le
-from eqkir.program.abi import Abi, Axis, axis_of, traversal
+from eqkir.base.dtypes import identity
+from eqkir.program.abi import Abi, Axis, axis_of, step_parameter, traversal
 from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag, flat
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Segment, Store
 from eqkir.program.table import ROWS
 
+COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 BOOL_RESULTS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 BOOL_UNARY = frozenset({"isnan", "isinf", "isfinite"})
 
@@ -76,9 +78,17 @@ class _Phase:
         self.kinds = {a.name: a.kind for a in axes}
         self.roots = tuple(dict.fromkeys(roots))
         self.ids: dict[int, int] = {}
+        self.next = 0
         self.whole: set[str] = set()
+        self.phis: dict[tuple[Path, str], tuple[tuple[int, ...], tuple[int, ...], int]] = {}  # inits, yields, cond (or -1)
+        self.phi_ids: dict[tuple[Path, str], list[int]] = {}
+        self.tuples: dict[int, list[int]] = {}
+        self.known: dict[Any, int] = {}
+        self.scan_carries: dict[Path, list[Carry]] = defaultdict(list)
+        self.before: dict[Path, list[Item]] = defaultdict(list)
         self.used = self._reach()
         self.pos = {i: n for n, i in enumerate(self.used)}
+        self._traversals()
         self.home: dict[int, Path] = {}
         for i in self.used:  # children first
             self.home[i] = self._home(i)
@@ -122,6 +132,22 @@ class _Phase:
                     todo += [(k, False) for k in reversed(outer + body)]
         return list(seen)
 
+    def _traversals(self) -> None:
+        """The states that each loop carries, from its folds and from the states that are read inside it."""
+        for i in self.used:
+            n = self.dag.nodes[i]
+            if n.op in ("FFoldLoop", "FWhile", "FState"):
+                assert n.path and isinstance(n.kids[0], tuple) and isinstance(n.kids[1], tuple)
+                cond = n.kids[2] if n.op == "FWhile" else -1
+                assert isinstance(cond, int)
+                new = (n.kids[0], n.kids[1], cond)
+                if self.phis.setdefault((n.path, n.attrs[0]), new) != new:
+                    raise ScheduleError("two versions of one traversal in a loop")
+        for i in self.used:
+            n = self.dag.nodes[i]
+            if n.op == "FForm" and (n.path, n.attrs[0]) not in self.phis:
+                raise ScheduleError("a state outside the loop that carries it")
+
     def _home(self, i: int) -> Path:
         n = self.dag.nodes[i]
         if self.is_loop(i):
@@ -145,10 +171,12 @@ class _Phase:
             body, outer = self.split(i)
             scope = self.dag.nodes[i].path if self.is_loop(i) else h
             assert scope is not None
+            later = self.is_loop(i) or self.dag.nodes[i].op == "FState"  # read at the end of a step
             for k in body:
-                self._read(i, k, scope, None if self.is_loop(i) else i)
+                self._read(i, k, scope, None if later else i)
+            inside = bool(outer) and not self.is_loop(i)
             for k in outer:
-                self._read(i, k, h, self.item(i))
+                self._read(i, k, h[:-1] if inside else h, h if inside else self.item(i))
         self._memory()
 
     def _read(self, i: int, k: int, scope: Path, user: Any) -> None:
@@ -213,15 +241,35 @@ class _Phase:
             raise ScheduleError("cyclic dependences between loops of one block")
         return tuple(out)
 
+    def new(self) -> int:
+        self.next += 1
+        return self.next - 1
+
     def fresh(self, i: int) -> int:
-        self.ids[i] = len(self.ids)
+        self.ids[i] = self.new()
         return self.ids[i]
 
     def loop(self, path: Path) -> list[Item]:
         axis, label, stage = path[-1]
+        keys = [key for p, key in self.phis if p == path]
+        for key in keys:
+            self.phi_ids[path, key] = [self.new() for _ in self.phis[path, key][0]]
         body = self.block(path)
-        carries = tuple(self.carry(i) for i in self.used if self.is_loop(i) and self.dag.nodes[i].path == path)
-        return [Loop(axis, label, stage, carries, body)]
+        carries = [self.carry(i) for i in self.used if self.is_loop(i) and self.dag.nodes[i].path == path and not self.is_fold(i)]
+        conds = []
+        for key in keys:
+            inits, yields, cond = self.phis[path, key]
+            for pid, a, b in zip(self.phi_ids[path, key], inits, yields, strict=True):
+                dims = self.sort(t for t in {*self.dims_of_value(a), *self.dims_of_value(b)} if axis_of(t) != axis)
+                carries.append(Carry(pid, "Phi", (), (self.ids[b],), (self.ids[a],), dims, self.dtype[a]))
+            conds += [self.ids[cond]] if cond >= 0 else []
+        if len(conds) > 1 or (conds and len(keys) > 1):
+            raise ScheduleError("two while loops in one")
+        before = self.before.pop(path, [])
+        return [*before, Loop(axis, label, stage, (*carries, *self.scan_carries.pop(path, ())), body, cond=conds[0] if conds else -1)]
+
+    def is_fold(self, i: int) -> bool:
+        return self.dag.nodes[i].op in ("FFoldLoop", "FWhile")
 
     def carry(self, i: int) -> Carry:
         n = self.dag.nodes[i]
@@ -240,6 +288,25 @@ class _Phase:
         n = self.dag.nodes[i]
         if self.is_loop(i):
             return []
+        if n.op in ("FForm", "FState"):
+            assert n.path
+            self.ids[i] = self.phi_ids[n.path, n.attrs[0]][n.attrs[1]]
+            return []
+        if n.op == "FFoldWhole":
+            self.tuples[i] = [self.ids[k] for k in flat(n.kids)]
+            return []
+        if n.op.startswith("FScan"):
+            return self.scan(i)
+        if n.op == "FPick":
+            t = flat(n.kids)[0]
+            m = self.dag.nodes[t]
+            if self.is_fold(t):
+                assert m.path
+                self.ids[i] = self.phi_ids[m.path, m.attrs[0]][n.attrs[0]]
+                return []
+            if t in self.tuples:
+                self.ids[i] = self.tuples[t][n.attrs[0]]
+                return []
         if n.op == "SStore":
             value, valid, *deps = (self.ids[k] for k in flat(n.kids))
             return [Store(n.attrs[0], n.attrs[1], n.attrs[2], value, valid, tuple(deps), self.sort(n.labels or ()))]
@@ -261,12 +328,77 @@ class _Phase:
             args = tuple(self.ids[k] for k in (*ids, *elems))
         elif op == "Pick":
             dims = self.dims_of_value(body[0])
-        return [Let(self.fresh(i), op, attrs, args, dims, self.dtype[i])]
+        key = (op, attrs, args, dims, self.dtype[i], self.home[i])
+        if key in self.known:  # one value, once: states read as `FState` and as `FForm` make equal nodes
+            self.ids[i] = self.known[key]
+            return []
+        self.known[key] = self.fresh(i)
+        return [Let(self.ids[i], op, attrs, args, dims, self.dtype[i])]
+
+    def scan(self, i: int) -> list[Item]:
+        """A scan of one fragment, or of the chunk that a loop has reached: the carried total, then the chunk's own scan."""
+        n = self.dag.nodes[i]
+        body, outer = self.split(i)
+        args = tuple(self.ids[k] for k in body)
+        dims, generic = self.dims(i, None), n.op.startswith("FScanN")
+        region = self.region(i) if generic else None
+        dtypes = region.dtypes if region else (self.dtype[i],)
+        label = n.path[-1][1] if n.op.endswith("Loop") and n.path else n.attrs[-1]
+        rest = tuple(t for t in dims if t != label)
+        out: list[Item] = []
+
+        def let(op: str, attrs: tuple[Any, ...], xs: tuple[int, ...], d: tuple[str, ...], dtype: str) -> int:
+            out.append(Let(self.new(), op, attrs, xs, d, dtype))
+            return self.next - 1
+
+        def local() -> list[int]:
+            if not generic:
+                return [let("Scan", (n.attrs[0], label), args, dims, dtypes[0])]
+            t = let("ScanN", (label, region), args, dims, "tuple")
+            return [let("Pick", (c,), (t,), dims, d) for c, d in enumerate(dtypes)]
+
+        def combine(a: list[int], b: list[int], d: tuple[str, ...]) -> list[int]:
+            if not region:
+                return [let("Bin", (COMBINE[n.attrs[0]],), (a[0], b[0]), d, dtypes[0])]
+            env: dict[int, int] = {}
+            for x in region.body:
+                if x.op == "Arg":
+                    env[x.id] = (a if x.attrs[0] == "l" else b)[x.attrs[1]]
+                else:
+                    env[x.id] = let(x.op, x.attrs, tuple(env[y] for y in x.args), d if x.args else (), x.dtype)
+            return [env[y] for y in region.yields]
+
+        if n.op.endswith("Whole"):
+            done = local()
+        else:
+            assert n.path
+            acc = [self.new() for _ in dtypes]
+            if region:
+                inits = tuple(self.ids[k] for k in outer)
+            else:
+                inits = (self.new(),)
+                self.before[n.path].append(Let(inits[0], "Const", (identity(n.attrs[0], dtypes[0]),), (), (), dtypes[0]))
+            single = step_parameter(label) is None
+            done = combine(acc, list(args) if single else local(), dims)
+            last = done if single else [let("Last", (label,), (x,), rest, d) for x, d in zip(done, dtypes, strict=True)]
+            for a, x, init, d in zip(acc, last, inits, dtypes, strict=True):
+                self.scan_carries[n.path].append(Carry(a, "Phi", (), (x,), (init,), rest, d))
+        if generic:
+            self.tuples[i] = done
+        else:
+            self.ids[i] = done[0]
+        return out
 
     def dims_of_value(self, i: int) -> tuple[str, ...]:
         n = self.dag.nodes[i]
         if n.op == "FPick":
-            return self.dims_of_value(flat(n.kids)[0])
+            t = flat(n.kids)[0]
+            m = self.dag.nodes[t]
+            if m.op in ("FFoldLoop", "FWhile", "FFoldWhole"):
+                ks = [k[n.attrs[0]] for k in m.kids[:2] if isinstance(k, tuple)]
+                axis = m.path[-1][0] if m.path else ""
+                return self.sort({t for k in ks for t in self.dims_of_value(k) if axis_of(t) != axis})
+            return self.dims_of_value(t)
         bound = n.path[-1][1] if self.is_loop(i) and n.path else {"FRedNTree": n.attrs[0] if n.attrs else None}.get(n.op)
         return self.dims(i, bound)
 
@@ -275,7 +407,7 @@ class _Phase:
 
     def dims(self, i: int, bound: str | None) -> tuple[str, ...]:
         labels = self.dag.nodes[i].labels or ()
-        self.whole |= {axis_of(t) for t in labels if traversal(t) == "W"}
+        self.whole |= {axis_of(t).removesuffix(".m") for t in labels if traversal(t) in ("W", "MW")}
         return self.sort(t for t in labels if t != bound)
 
     def region(self, i: int) -> Region:
@@ -305,13 +437,16 @@ class _Phase:
         n = self.dag.nodes[i]
         if n.op == "FPick":
             return self.pick_dtype(i)
+        if n.op == "FState":
+            assert isinstance(n.kids[0], tuple)
+            return self.dtype[n.kids[0][n.attrs[1]]]
         body, outer = self.split(i)
         return node_dtype(n, [self.dtype[k] for k in body + outer], self.abi)
 
     def pick_dtype(self, i: int) -> str:
         n = self.dag.nodes[i]
         t = self.dag.nodes[flat(n.kids)[0]]
-        elems = t.kids[1]
+        elems = t.kids[0 if t.op in ("FFoldLoop", "FWhile", "FFoldWhole") else 1]
         assert isinstance(elems, tuple)
         return self.dtype[elems[n.attrs[0]]]
 
@@ -333,10 +468,12 @@ def node_dtype(n: RNode, args: list[str], abi: Abi) -> str:
             return "bool" if n.attrs[0] in BOOL_RESULTS else args[0]
         case "FTri":
             return args[1]
-        case "FRedTree" | "FRedLoop":
+        case "FRedTree" | "FRedLoop" | "FScanWhole" | "FScanLoop":
             return args[0]
-        case "FRedNTree" | "FRedNLoop":
+        case "FRedNTree" | "FRedNLoop" | "FScanNWhole" | "FScanNLoop" | "FFoldLoop" | "FFoldWhole" | "FWhile":
             return "tuple"
+        case "FForm":
+            return str(n.attrs[2])
         case "FConWhole" | "FConAccWhole":
             return str(n.attrs[2])
         case "FConLoop" | "FConAccLoop":

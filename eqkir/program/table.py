@@ -1,7 +1,7 @@
 """The one table of operations: egglog declarations, encode, freeze and decode all read it.
 
 A row gives a constructor's result sort and the sorts of its fields, in order. Field sorts: ``L`` label set, ``Path`` position, ``IX`` / ``IXL``
-index expression(s), base sorts ``String`` / ``i64`` (attributes), and term sorts (children). A row with `realises` is the realised form of that abstract
+index expression(s), base sorts ``String`` / ``i64`` (attributes), ``K`` (a value that only names a traversal: an attribute), and term sorts (children). A row with `realises` is the realised form of that abstract
 operation. ``bound`` names the attribute that holds the bound axis (abstract) of a structured operation; `loop` marks realisations whose body is the loop
 at the end of their path (children in `outer` are read where the loop starts).
 """
@@ -29,7 +29,7 @@ class Row:
     @property
     def attr_fields(self) -> tuple[int, ...]:
         """Indices of the fields that are attributes (base sorts and index expressions)."""
-        return tuple(i for i, s in enumerate(self.fields) if s in (*BASE, "IX", "IXL"))
+        return tuple(i for i, s in enumerate(self.fields) if s in (*BASE, "IX", "IXL", "K"))
 
     @property
     def child_fields(self) -> tuple[int, ...]:
@@ -68,6 +68,12 @@ Red String String V bound=1
 RedN String VL VL VL bound=0 region=2
 Con String String V V bound=0
 ConAcc String String V V V bound=0
+Scan String String V
+ScanN String VL VL VL region=2
+Fold String K VL VL VL bound=0
+While String K VL VL V bound=0
+Form K i64 String L
+State String K i64 VL VL
 """)  # fmt: skip
 
 REALISED: Final = _rows("F", """
@@ -90,6 +96,15 @@ FConWhole L Path String String String F F realises=Con
 FConLoop L Path String String F F realises=Con loop=1
 FConAccWhole L Path String String String F F F realises=ConAcc
 FConAccLoop L Path String String F F F realises=ConAcc loop=1 outer=2
+FScanWhole L Path String String F realises=Scan
+FScanLoop L Path String F realises=Scan
+FScanNWhole L Path String FL FL FL realises=ScanN region=2
+FScanNLoop L Path FL FL FL realises=ScanN outer=0 region=2
+FFoldLoop Path K FL FL realises=Fold loop=1 outer=0
+FFoldWhole FL realises=Fold
+FWhile Path K FL FL F realises=While loop=1 outer=0
+FForm L Path K i64 String realises=Form
+FState L Path K i64 FL FL realises=State outer=0
 FReady i64 F
 """)  # fmt: skip
 

@@ -19,13 +19,21 @@ from eqkir.program.table import BASE, ROWS
 from eqkir.terms.prelude import PATHS, REQUESTS, SORTS
 
 _TABLE_FIELDS = {
-    "axlab": ("String", "L"), "lab": ("String", "String"), "looped": ("String",), "chunked": ("String",), "whole": ("String",),
+    "axlab": ("String", "L"), "coordlab": ("String", "L"), "lab": ("String", "String"), "looped": ("String",), "chunked": ("String",), "whole": ("String",), "single": ("String",),
+    "sliced": ("String",), "oneslice": ("String",), "member": ("String", "String", "String"), "inslice": ("String",), "loopable": ("String",),
     "step-block": ("String", "String"), "step-chunk": ("String", "String"), "step-whole": ("String", "String"), "shared": ("String",),
     "private": ("String",), "en": ("String",), "VEC": ("L",), "INST": ("L",), "dmax": ("i64",), "late": ("String", "i64"),
     "early": ("String", "i64"), "consumer1": ("V", "V"), "orders": ("St", "AL"), "vdt": ("String", "String"), "alias": ("String", "String"),
     "base": ("G", "L"),
 }  # fmt: skip
-_FUNCTIONS = {"axlab", "vdt", "alias", "base"}  # the last field is the output
+_FUNCTIONS = {"axlab", "coordlab", "vdt", "alias", "base"}  # the last field is the output
+
+
+LABEL_KINDS = {
+    "looped": ("L1", "LC", "S1", "SC"), "chunked": ("LC",), "whole": ("W", "M1", "MC", "MW"), "single": ("L1",), "sliced": ("S1", "SC"),
+    "oneslice": ("SW",),
+}  # fmt: skip
+LOOP_STEPS = ("step-chunk", "step-whole")
 
 
 @cache
@@ -36,6 +44,7 @@ def loader() -> str:
     out += [f"(constructor N{s} (i64) {s} :unextractable)" for s in SORTS]
 
     def rule(name: str, fields: tuple[str, ...], head: str) -> None:
+        fields = tuple("V" if f == "K" else f for f in fields)
         cols = [f if f in BASE else "i64" for f in fields]
         vs = [f"f{i}" for i in range(len(fields))]
         q = " ".join(f"(= s_{v} (lset {v}))" for v, f in zip(vs, fields, strict=True) if f == "L")
@@ -143,6 +152,17 @@ class _Encoder:
     def ixs(self, es: tuple[Expr, ...]) -> int:
         return self.listing("IXL", "INil", "ICons", [self.ix(e) for e in es])
 
+    def name(self, key: str) -> int:
+        """The value that names a traversal; its id lies beyond the nodes'."""
+        i, new = self.key("K", key)
+        i += len(self.p.nodes)
+        if new:
+            self.add("Const", i, key, "key")
+        return i
+
+    def axis_labels(self, axes: Any) -> set[str]:
+        return {t for a in axes for t in (a, *self.p.axis(a).labels)}
+
     def values(self, ids: tuple[int, ...]) -> int:
         return self.listing("VL", "VNil", "VCons", list(ids))
 
@@ -161,9 +181,20 @@ class _Encoder:
                     self.add("Load", i, n.attrs[0], n.attrs[1], self.ixs(n.attrs[2]), a[0], a[1], self.values(a[2:]))
                 case "Arg":
                     self.add("Arg", i, *n.attrs, n.dtype)
-                case "RedN":
+                case "RedN" | "ScanN":
                     c = n.attrs[1]
-                    self.add("RedN", i, n.attrs[0], *(self.values(a[j * c : (j + 1) * c]) for j in range(3)))
+                    self.add(n.op, i, n.attrs[0], *(self.values(a[j * c : (j + 1) * c]) for j in range(3)))
+                case "Fold":
+                    axis, key, c = n.attrs
+                    self.add("Fold", i, axis, self.name(key), *(self.values(x) for x in (a[:c], a[c : 2 * c], a[2 * c :])))
+                case "While":
+                    axis, key, c = n.attrs
+                    self.add("While", i, axis, self.name(key), self.values(a[:c]), self.values(a[c : 2 * c]), a[2 * c])
+                case "Form":
+                    self.add("Form", i, self.name(n.attrs[0]), n.attrs[1], n.dtype, self.labels(self.axis_labels(n.attrs[2])))
+                case "State":
+                    axis, key, c, j = n.attrs
+                    self.add("State", i, axis, self.name(key), j, self.values(a[:c]), self.values(a[c : 2 * c]))
                 case "Con" | "ConAcc":
                     self.add(n.op, i, n.attrs[0], n.dtype, *a)
                 case _:
@@ -190,6 +221,8 @@ class _Encoder:
                     cols.append(self.listing("FL", "FNil", "FCons", list(ks)))
                 elif f == "IX":
                     cols.append(self.ix(next(attrs)))
+                elif f == "K":
+                    cols.append(self.name(next(attrs)))
                 elif f == "IXL":
                     cols.append(self.ixs(next(attrs)))
                 else:
@@ -247,22 +280,23 @@ class _Encoder:
         f = self.z.facts
         for a in self.p.axes:
             self.add("axlab", a.name, self.labels({a.name, *a.labels}))
+            seg = a.name.removesuffix(".m")
+            self.add("coordlab", a.name, self.labels(self.axis_labels({a.name, seg})))
+            for t in a.labels:
+                for kind, traversals in LABEL_KINDS.items():
+                    if traversal(t) in traversals:
+                        self.add(kind, t)
+            self.add("private" if a.name in f.private else "shared", a.name)
+            self.add("inslice" if a.kind == "mem" else "loopable", a.name)
+            if a.kind == "mem":
+                for t, m in zip(self.p.axis(seg).labels, a.labels, strict=True):
+                    self.add("member", a.name, t, m)
+                continue
+            self.add("en", a.labels[0])
             for t in a.labels:
                 self.add("lab", a.name, t)
-                tr = traversal(t)
-                if tr in ("L1", "LC"):
-                    self.add("looped", t)
-                if tr == "LC":
-                    self.add("chunked", t)
-                if tr == "W":
-                    self.add("whole", t)
-            self.add("en", a.labels[0])
-            if a.kind == "own":
-                self.add("step-block", *a.labels)
-            else:
-                self.add("step-chunk", a.labels[0], a.labels[1])
-                self.add("step-whole", a.labels[0], a.labels[2])
-            self.add("private" if a.name in f.private else "shared", a.name)
+            for step, t in zip({"own": ("step-block",), "loop": LOOP_STEPS, "seg": LOOP_STEPS}.get(a.kind, ()), a.labels[1:], strict=False):
+                self.add(step, a.labels[0], t)
         labels = [t for a in self.p.axes for t in a.labels]
         self.add("VEC", self.labels(t for t in labels if parameter(t)))
         self.add("INST", self.labels(t for t in labels if traversal(t).startswith("O")))

@@ -15,6 +15,22 @@ from eqkir.terms.engine import Engine
 Class = tuple[str, Any]
 
 
+class _Key:
+    """A value class that names a traversal; it gets its final name from the order of first occurrence."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __str__(self) -> str:
+        return "key"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
 class _Reader:
     def __init__(self, engine: Engine) -> None:
         self.eg = engine.egraph
@@ -129,6 +145,8 @@ class _Reader:
                         attrs.append(self.int(v))
                     elif sort == "IX":
                         attrs.append(self.ix[v])
+                    elif sort == "K":
+                        attrs.append(_Key(v))
                     elif sort == "IXL":
                         attrs.append(self.ixl[v])
                     else:
@@ -216,8 +234,13 @@ def freeze(engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None =
             sorted_nodes[c] = sorted(classes[c], key=signature)
             nxt += [k for n in sorted_nodes[c] for k in n.kids]  # type: ignore[misc]
         todo = nxt
+    names: dict[Any, str] = {}
+
+    def attrs(xs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(names.setdefault(x.value, f"f{len(names)}") if isinstance(x, _Key) else x for x in xs)
+
     final = [
-        tuple(dict.fromkeys(ENode(n.op, n.labels, n.path, n.attrs, tuple(number[k] for k in n.kids)) for n in sorted_nodes[c]))  # type: ignore[index]
+        tuple(dict.fromkeys(ENode(n.op, n.labels, n.path, attrs(n.attrs), tuple(number[k] for k in n.kids)) for n in sorted_nodes[c]))  # type: ignore[index]
         for c in order
     ]
     g = FrozenGraph(final, [c[0] for c in order], [""] * len(order), 0)
@@ -261,21 +284,30 @@ def dtypes(g: FrozenGraph, abi: Abi) -> list[str]:
 def _dtype(g: FrozenGraph, n: ENode, out: list[str], abi: Abi) -> str:
     if n.op == "FReady":
         return out[n.kids[0]]
+    if n.op == "FState":
+        return _nth(g, n.kids[0], n.attrs[1], out)
     if n.op == "FPick":
         for t in _unready(g, n.kids[0]):
-            lst = t.kids[1]
-            for _ in range(n.attrs[0]):
-                lst = g.classes[lst][0].kids[1]
-            return out[g.classes[lst][0].kids[0]]
+            lst = t.kids[1 if t.op.startswith(("FRedN", "FScanN")) else 0]
+            return _nth(g, lst, n.attrs[0], out)
         return ""
     return node_dtype(RNode(n.op, n.labels, n.path, n.attrs, ()), [out[k] for k in n.kids] + [""] * 3, abi)
+
+
+TUPLES = ("FRedNTree", "FRedNLoop", "FScanNWhole", "FScanNLoop", "FFoldLoop", "FFoldWhole", "FWhile")
+
+
+def _nth(g: FrozenGraph, lst: int, i: int, out: list[str]) -> str:
+    for _ in range(i):
+        lst = g.classes[lst][0].kids[1]
+    return out[g.classes[lst][0].kids[0]]
 
 
 def _unready(g: FrozenGraph, c: int) -> list[ENode]:
     out = []
     for n in g.classes[c]:
         if n.op == "FReady":
-            out += [m for m in g.classes[n.kids[0]] if m.op.startswith("FRedN")]
-        elif n.op.startswith("FRedN"):
+            out += [m for m in g.classes[n.kids[0]] if m.op in TUPLES]
+        elif n.op in TUPLES:
             out.append(n)
     return out

@@ -29,10 +29,17 @@ PATHS: Final = {"Top": (), "Fn": (), "In": ("Path", "String", "String", "i64")}
 _TABLES: Final = """
 ; facts of the source, written by encode only
 (function axlab (String) L :no-merge)      ; an axis' name and all its labels
+(function coordlab (String) L :no-merge)   ; what a coordinate depends on: axlab, and the seg axis of a mem axis
 (relation lab (String String))             ; axis, label
 (relation looped (String))                 ; the label is an ordered loop (L1, LC)
 (relation chunked (String))                ; the label is a loop over chunks (LC)
-(relation whole (String))                  ; the label is one fragment over the axis (W)
+(relation whole (String))                  ; the label is one fragment over the axis (W), or over the members of a slice (M1, MC, MW)
+(relation single (String))                 ; the label is a loop by one element (L1)
+(relation sliced (String))                 ; the label is a loop over slices (S1, SC)
+(relation oneslice (String))               ; the label takes the axis as one slice (SW)
+(relation member (String String String))   ; mem axis, label of its seg axis, its own label then
+(relation inslice (String))                ; mem axes: reduced by a fragment, never by a loop
+(relation loopable (String))               ; the others
 (relation step-block (String String))      ; O1 -> OB of an axis
 (relation step-chunk (String String))      ; L1 -> LC
 (relation step-whole (String String))      ; L1 -> W
@@ -59,7 +66,7 @@ _TABLES: Final = """
 (relation ends (V i64))                    ; stages of loops that may finish the value
 (function rd (V) L :merge (set-intersect old new)) (function rdL (VL) L :merge (set-intersect old new))
 (function rdS (St) L :merge (set-intersect old new)) (function wrS (St) L :merge (set-intersect old new))
-(relation single (St))                     ; one phase
+(relation onephase (St))                   ; one phase
 (function base (G) L :merge (set-union old new)) (relation plan (G L))
 (relation bind (L String))                 ; demand: the context must say how this bound axis is traversed
 (relation binds (L String String L))       ; context, axis, label, context of the body
@@ -70,7 +77,7 @@ def declarations() -> str:
     """Sorts, constructors, requests, tables and rulesets."""
     out = ["(sort L (Set String))", *(f"(sort {s})" for s in SORTS)]
     out += [f"(constructor {n} ({' '.join(a)}) Path)" for n, a in PATHS.items()]
-    out += [f"(constructor {r.name} ({' '.join(r.fields)}) {r.sort})" for r in ROWS.values()]
+    out += [f"(constructor {r.name} ({' '.join('V' if f == 'K' else f for f in r.fields)}) {r.sort})" for r in ROWS.values()]
     out += [f"(constructor {n} ({' '.join(a)}) {s} :unextractable)" for n, (a, s) in REQUESTS.items()]
     out += [_TABLES] + [f"(ruleset {r})" for r in ("load", "facts", "place", *FAMILIES)]
     return "\n".join(out)
@@ -102,6 +109,12 @@ def _value_facts(r: Row) -> list[str]:
         qs = " ".join(f"(= x_{v} ({fn}{s} {v}))" for v, s in kids) if need else ""
         out.append(f"(rule ((= v {pat}) {qs} {q}) ((set ({fn} v) {value})) :ruleset facts)")
 
+    if r.name == "Form":
+        return [
+            "(rule ((= v (Form y i d s))) ((set (flab v) s) (set (occ v) s) (set (rd v) (set-empty)) (set (dty v) d) (hasd v 0)) :ruleset facts)"
+        ]
+    if r.name == "State":
+        extra_free = [("(= i0 (axlab a0))", "i0")]
     xs = [f"x_{v}" for v, _ in kids] + [v for _, v in extra_free]
     q = " ".join(p for p, _ in extra_free)
     if structured:
@@ -117,7 +130,8 @@ def _value_facts(r: Row) -> list[str]:
     qs = " ".join(f"(hasd{s} {v} d_{v})" for v, s in kids)
     m = _max([f"d_{v}" for v, _ in kids])
     if structured:
-        out.append(f"(rule ((= v {pat}) {qs} (dmax n) (= m {m}) (< m n)) ((hasd v (+ 1 m)) (ends v m)) :ruleset facts)")
+        out.append(f"(rule ((= v {pat}) {qs} (loopable {axis}) (dmax n) (= m {m}) (< m n)) ((hasd v (+ 1 m)) (ends v m)) :ruleset facts)")
+        out.append(f"(rule ((= v {pat}) {qs} (inslice {axis})) ((hasd v {m})) :ruleset facts)")
     else:
         out.append(f"(rule ((= v {pat}) {qs}) ((hasd v {m})) :ruleset facts)")
     match r.name:
@@ -129,12 +143,15 @@ def _value_facts(r: Row) -> list[str]:
             fact("dty", "d", "(= d (vdt a0))", need=False)
         case "Cast" | "Bitcast":
             fact("dty", "a0", need=False)
-        case "Red":
+        case "Red" | "Scan":
             fact("dty", "d", "(= d (dty a2))", need=False)
-        case "RedN":
+        case "RedN" | "ScanN" | "Fold" | "While":
             fact("dty", '"tuple"', need=False)
+        case "State":
+            fact("dty", "d", "(nth a3 a2 w) (= d (dty w))", need=False)
         case "Pick":
-            fact("dty", "d", "(= a1 (RedN c i e f)) (nth e a0 w) (= d (dty w))", need=False)
+            for t in ("(RedN c i e f)", "(ScanN c i e f)", "(Fold c y e i f)", "(While c y e i f)"):
+                fact("dty", "d", f"(= a1 {t}) (nth e a0 w) (= d (dty w))", need=False)
         case "Tri":
             fact("dty", "d", "(= d (dty a2))", need=False)
         case "Un":
@@ -151,7 +168,7 @@ _FACTS: Final = """
 (rule ((= e (IInt n))) ((set (ixf e) (set-empty))) :ruleset facts)
 (rule ((= e (ISym n))) ((set (ixf e) (set-empty))) :ruleset facts)
 (rule ((= e (IDep n))) ((set (ixf e) (set-empty))) :ruleset facts)
-(rule ((= e (ICoord a)) (= s (axlab a))) ((set (ixf e) s)) :ruleset facts)
+(rule ((= e (ICoord a)) (= s (coordlab a))) ((set (ixf e) s)) :ruleset facts)
 (rule ((= e (IBin o a b)) (= x (ixf a)) (= y (ixf b))) ((set (ixf e) (set-union x y))) :ruleset facts)
 (rule ((= e (INot a)) (= x (ixf a))) ((set (ixf e) x)) :ruleset facts)
 (rule ((= e (ISel a b c)) (= x (ixf a)) (= y (ixf b)) (= z (ixf c))) ((set (ixf e) (set-union x (set-union y z)))) :ruleset facts)
@@ -167,12 +184,14 @@ _FACTS: Final = """
 (rule ((= s (APut b n ix v w ds)) (= i (ixfL ix)) (= x (occ v)) (= y (occ w)) (= z (occL ds)))
       ((set (occS s) (set-union i (set-union x (set-union y z))))) :ruleset facts)
 (rule ((= s (APut b n ix v w ds)) (= x (rd v)) (= y (rd w)) (= z (rdL ds)) (= al (alias b)))
-      ((set (rdS s) (set-union x (set-union y z))) (set (wrS s) (set-of al)) (single s)) :ruleset facts)
+      ((set (rdS s) (set-union x (set-union y z))) (set (wrS s) (set-of al)) (onephase s)) :ruleset facts)
 (rule ((= s (APut b n ix v w ds)) (hasd v k) (hasd w l) (hasdL ds m)) ((hasdS s (max k (max l m)))) :ruleset facts)
-(rule ((= s (APar a b)) (single a) (single b)) ((single s)) :ruleset facts)
+(rule ((= s (APar a b)) (onephase a) (onephase b)) ((onephase s)) :ruleset facts)
 ; the context of a body: a shared bound axis is traversed as the context says, a private one by any enabled label
 (rule ((bind x c) (shared c) (lab c l) (set-contains x l)) ((binds x c l x)) :ruleset facts)
-(rule ((bind x c) (private c) (lab c l) (en l)) ((binds x c l (set-insert x l))) :ruleset facts)
+(rule ((bind x c) (private c) (loopable c) (lab c l) (en l)) ((binds x c l (set-insert x l))) :ruleset facts)
+; the members of a slice: as the context takes slices
+(rule ((bind x c) (member c l m) (set-contains x l)) ((binds x c m (set-insert x m))) :ruleset facts)
 """
 
 _PAIRS: Final = """
@@ -221,6 +240,12 @@ _PLACE: Final = """
       ((union f (FTri (set-intersect x fv) p o (Want x p k a) (Want x p k b) (Want x p k c)))) :ruleset place :name "ternary")
 (rule ((= f (Here x p k v)) (= v (Cast d a)) (= fv (flab v))) ((union f (FCast (set-intersect x fv) p d (Want x p k a)))) :ruleset place :name "cast")
 (rule ((= f (Here x p k v)) (= v (Bitcast d a)) (= fv (flab v))) ((union f (FBitcast (set-intersect x fv) p d (Want x p k a)))) :ruleset place :name "bitcast")
+(rule ((= f (Here x p k v)) (= v (Form y i d s))) ((union f (FReady k (FForm (set-intersect x s) p y i d)))) :ruleset place :name "form")
+; a state before the current step: carried by the loop that the value stands in, over single elements or slices
+(rule ((= f (Here x p k v)) (= v (State c y i ii yy)) (= p (In b c l q)) (single l) (= fv (flab v)))
+      ((union f (FReady k (FState (set-intersect x fv) p y i (WantL x b q ii) (WantL x p k yy))))) :ruleset place :name "state")
+(rule ((= f (Here x p k v)) (= v (State c y i ii yy)) (= p (In b c l q)) (sliced l) (= fv (flab v)))
+      ((union f (FReady k (FState (set-intersect x fv) p y i (WantL x b q ii) (WantL x p k yy))))) :ruleset place :name "state-slices")
 (rule ((= f (Here x p k v)) (= v (Pick i a))) ((union f (FPick i (Want x p k a)))) :ruleset place :name "pick")
 """  # noqa: E501
 

@@ -101,3 +101,80 @@ def copied() -> Abstract:
 SAMPLES: dict[str, Callable[[], Abstract]] = {
     "softmax": softmax, "gemm": gemm, "two": two, "argmax": argmax, "in_place": in_place, "copied": copied,
 }  # fmt: skip
+
+
+def cumsum() -> Abstract:
+    """Scan along the inner axis, and a reduction of the scan."""
+    views = [("X", "in", "f32", ("R", "C")), ("Y", "out", "f32", ("R", "C")), ("M", "out", "f32", ("R",))]
+    p = program(views, ["R", "C"], [("i0", "R", "own"), ("c0", "C", "loop")])  # type: ignore[arg-type]
+    s = p.make("Scan", ("sum", "c0"), (load(p, "X", "i0", "c0"),), "f32")
+    m = p.make("Red", ("max", "c0"), (s,), "f32")
+    p.groups = (Group("g0", ("i0",), ((put(p, "Y", ("i0", "c0"), s), put(p, "M", ("i0",), m)),)),)
+    return p
+
+
+def pair_scan() -> Abstract:
+    """h = a*h + b as a scan of pairs (a, b) under (a1, b1)∘(a2, b2) = (a1*a2, a2*b1 + b2): not commutative."""
+    views = [("A", "in", "f32", ("R", "C")), ("B", "in", "f32", ("R", "C")), ("Y", "out", "f32", ("R", "C"))]
+    p = program(views, ["R", "C"], [("i0", "R", "own"), ("c0", "C", "loop")])  # type: ignore[arg-type]
+    (la, lb), (ra, rb) = ([p.make("Arg", (s, i), (), "f32") for i in (0, 1)] for s in "lr")
+    ca = p.make("Bin", ("mul",), (la, ra), "f32")
+    cb = p.make("Bin", ("add",), (p.make("Bin", ("mul",), (ra, lb), "f32"), rb), "f32")
+    ids = (p.const("1.0", "f32"), p.const("0.0", "f32"))
+    t = p.make("ScanN", ("c0", 2), (*ids, load(p, "A", "i0", "c0"), load(p, "B", "i0", "c0"), ca, cb), "tuple")
+    p.groups = (Group("g0", ("i0",), ((put(p, "Y", ("i0", "c0"), p.make("Pick", (1,), (t,), "f32")),),)),)
+    return p
+
+
+def recurrence() -> Abstract:
+    """h[t] = a[t]*h[t-1] + b[t] in order: every h and the last one."""
+    views = [("A", "in", "f32", ("R", "C")), ("B", "in", "f32", ("R", "C")), ("Y", "out", "f32", ("R", "C")), ("H", "out", "f32", ("R",))]
+    p = program(views, ["R", "C"], [("i0", "R", "own"), ("c0", "C", "strict")])  # type: ignore[arg-type]
+    a, b = load(p, "A", "i0", "c0"), load(p, "B", "i0", "c0")
+    zero = p.const("0.0", "f32")
+    h = p.make("Form", ("f0", 0, ("c0", "i0")), (), "f32")
+    step = lambda h: p.make("Bin", ("add",), (p.make("Bin", ("mul",), (a, h), "f32"), b), "f32")  # noqa: E731
+    last = p.make("Pick", (0,), (p.make("Fold", ("c0", "f0", 1), (zero, step(h)), "tuple"),), "f32")
+    now = step(p.make("State", ("c0", "f0", 1, 0), (zero, step(h)), "f32"))
+    p.groups = (Group("g0", ("i0",), ((put(p, "Y", ("i0", "c0"), now), put(p, "H", ("i0",), last)),)),)
+    return p
+
+
+def attention() -> Abstract:
+    """softmax(q·k)·v as a fold over slices of the keys, with states max, sum and weighted values."""
+    views = [("Q", "in", "f32", ("M", "D")), ("K", "in", "f32", ("N", "D")), ("V", "in", "f32", ("N", "E")), ("Y", "out", "f32", ("M", "E"))]
+    axes = [("i0", "M", "own"), ("c0", "N", "seg"), ("c0.m", "N", "mem"), ("c1", "D", "loop"), ("i1", "E", "own")]
+    p = program(views, ["M", "N", "D", "E"], axes)  # type: ignore[arg-type]
+    b = lambda f, x, y, d="f32": p.make("Bin", (f,), (x, y), d)  # noqa: E731
+    sel = lambda c, x, y: p.make("Tri", ("select",), (c, x, y), "f32")  # noqa: E731
+    ninf, zero = p.const("-inf", "f32"), p.const("0.0", "f32")
+    safe = lambda z: sel(b("eq", z, ninf, "bool"), zero, z)  # noqa: E731
+    exp = lambda z: p.make("Un", ("exp",), (z,), "f32")  # noqa: E731
+    s = p.make("Con", ("c1",), (load(p, "Q", "i0", "c1"), load(p, "K", "c0.m", "c1")), "f32")
+    m = p.make("Red", ("max", "c0.m"), (s,), "f32")
+    e = exp(b("sub", s, safe(m)))
+    t = p.make("Red", ("sum", "c0.m"), (e,), "f32")
+    o = p.make("Con", ("c0.m",), (e, load(p, "V", "c0.m", "i1")), "f32")
+    f0, f1 = (p.make("Form", ("f0", i, ("c0", "i0")), (), "f32") for i in (0, 1))
+    f2 = p.make("Form", ("f0", 2, ("c0", "i0", "i1")), (), "f32")
+    nm = b("maximum", f0, m)
+    ca, cb = exp(b("sub", f0, safe(nm))), exp(b("sub", m, safe(nm)))
+    y1, y2 = b("add", b("mul", f1, ca), b("mul", t, cb)), b("add", b("mul", f2, ca), b("mul", o, cb))
+    f = p.make("Fold", ("c0", "f0", 3), (ninf, zero, zero, nm, y1, y2, m, t, o), "tuple")
+    y = b("div", p.make("Pick", (2,), (f,), "f32"), p.make("Pick", (1,), (f,), "f32"))
+    p.groups = (Group("g0", ("i0", "i1"), ((put(p, "Y", ("i0", "i1"), y),),)),)
+    return p
+
+
+def halving() -> Abstract:
+    """Steps of x -> x // 2 until x <= 1, element by element."""
+    p = program([("X", "in", "i32", ("N",)), ("Y", "out", "i32", ("N",))], ["N"], [("i0", "N", "own"), ("w0", 0, "while")])  # type: ignore[arg-type]
+    x, n = (p.make("Form", ("f0", i, ("w0", "i0")), (), "i32") for i in (0, 1))
+    b = lambda f, u, v, d="i32": p.make("Bin", (f,), (u, v), d)  # noqa: E731
+    one, two_, zero = (p.const(t, "i32") for t in ("1", "2", "0"))
+    t = p.make("While", ("w0", "f0", 2), (load(p, "X", "i0"), zero, b("floordiv", x, two_), b("add", n, one), b("gt", x, one, "bool")), "tuple")
+    p.groups = (Group("g0", ("i0",), ((put(p, "Y", ("i0",), p.make("Pick", (1,), (t,), "i32")),),)),)
+    return p
+
+
+SAMPLES |= {"cumsum": cumsum, "pair_scan": pair_scan, "recurrence": recurrence, "attention": attention, "halving": halving}
