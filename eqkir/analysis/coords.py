@@ -125,7 +125,19 @@ class Facts:
 
     def nonneg(self, e: Expr | Poly) -> bool:
         """Whether ``e >= 0`` at every point of the axes for all values of the symbols."""
-        p, extents = self._remainders(e if isinstance(e, dict) else poly(e))
+        p = e if isinstance(e, dict) else poly(e)
+        return self.at({n for m in p for a in m for n in coords(a)})._nonneg(p)
+
+    def at(self, axes: Iterable[str]) -> Facts:
+        """What is known at a point of these axes: their extents are not zero."""
+        least = dict(self.least)
+        for e in (self.extents[a] for a in sorted(axes) if a in self.extents):
+            if e.op == "sym":
+                least[e.args[0]] = max(1, least.get(e.args[0], 1))
+        return Facts(self.extents, least) if least != self.least else self
+
+    def _nonneg(self, p: Poly) -> bool:
+        p, extents = self._remainders(p)
         while True:
             names = sorted({a.args[0] for m in p for a in m if a.op == "coord"})
             if not names:
@@ -302,6 +314,7 @@ def _rejoin(exprs: list[Expr]) -> list[Expr]:
 def _radix(p: Poly, names: list[str], facts: Facts) -> bool:
     """Whether the sum determines all coordinates `names`: each coefficient exceeds what the smaller ones can reach together."""
     terms: list[tuple[Poly, Expr]] = []
+    facts = facts.at(names)
     for n in names:
         c, _ = coefficient(p, Coord(n))
         if not c or n not in facts.extents or any(a.op not in ("sym",) for m in c for a in m):
@@ -345,7 +358,7 @@ def disjoint(a: Sequence[Expr], b: Sequence[Expr], facts: Facts) -> bool:
             other[Coord(n)] = Coord(f"{n}'")
             if n in facts.extents:
                 names[f"{n}'"] = facts.extents[n]
-    both = Facts(names, facts.least)
+    both = Facts(names, facts.least).at({n for e in a for n in coords(e)} | {c.args[0] for c in other.values()})
     for x, y in zip(a, b, strict=True):
         if any(t.op == "dep" for t in _leaves(x) + _leaves(y)):
             continue

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 WIDTH = 100  # a subexpression with a longer text gets a name
 INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^",
+    "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
 LEAVES = ("Const", "Scalar", "Arg")
 
@@ -74,7 +74,8 @@ class _Text:
         for i in sorted(seen):  # children first
             n = p.nodes[i]
             s = self.node(n)
-            if n.op == "RedN" or i not in inside and n.op not in LEAVES and (len(s) > WIDTH or uses[i] > 1 and n.op not in ("Load", "Index", "Pick")):
+            shared = uses[i] > 1 and n.op not in ("Load", "Index", "Pick")
+            if n.op == "RedN" or i not in inside and n.op not in LEAVES and (shared or len(s) > WIDTH):
                 name = f"t{self.next}"
                 self.next += 1
                 self.lines.append(f"    {name}: {n.dtype} = {_outer(s)}{self.origin(i)}")

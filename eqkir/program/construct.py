@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import eqkir.program.construct_ops  # noqa: F401  (registers the operations)
 from eqkir.analysis.effects import StoreSite, effects
 from eqkir.base import dtypes
-from eqkir.base.diagnostics import EqkirError, fail
+from eqkir.base.diagnostics import EqkirError, fail, register
 from eqkir.base.expr import Expr
 from eqkir.kir.model import Constexpr, Kernel
 from eqkir.kir.types import Type, infer
@@ -24,6 +24,11 @@ from eqkir.program.abstract import Abstract
 from eqkir.program.construct_groups import Effect, finish
 from eqkir.program.construct_ops import access
 from eqkir.program.construct_values import CONSTEXPR, STAGE, Values, bounds
+
+STORE_LIMIT = 256
+STORES = register(
+    "EQK-CON-STORES", "too many stores", f"Dependences between stores are analysed pairwise; a kernel has at most {STORE_LIMIT}."
+)
 
 
 def construct(
@@ -37,6 +42,10 @@ def construct(
     Raises EqkirError EQK-CON-… for what is not supported or too large.
     """
     values = Values(kernel, infer(kernel) if types is None else types, effects(kernel, pointer), chosen(kernel, constexprs or {}, pointer))
+    if len(values.effects.stores) > STORE_LIMIT:
+        raise fail(
+            STORES, f"{len(values.effects.stores)} stores", values.effects.stores[STORE_LIMIT].pointer, f"at most {STORE_LIMIT}", STAGE
+        )
     stores = []
     for site in values.effects.stores:
         try:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eqkir.analysis.coords import normal, size
 from eqkir.base.expr import TRUE, Dep, Expr, Int, Sym, atoms, binary, conj, disj, negate, rebuild, select, substitute
-from eqkir.program.construct_values import Values
+from eqkir.program.construct_values import EXPR_LIMIT, Values
 
 #: largest magnitude of a constant factor, and of any constant, inside an index expression
 FACTOR_LIMIT = 1 << 31
@@ -58,8 +59,11 @@ def compact(e: Expr, deps: Sequence[int]) -> tuple[Expr, tuple[int, ...]]:
     return substitute(e, env), tuple(deps[i] for i in used)
 
 
-def _made(v: Values, e: Expr, deps: Sequence[int], dtype: str) -> int:
-    e, kept = compact(v.fold(e), deps)
+def _made(v: Values, e: Expr, deps: Sequence[int], dtype: str) -> int | None:
+    """The node of an expression; None where it grew too large to stay one."""
+    if size(e, EXPR_LIMIT) > EXPR_LIMIT or size(e := normal(e), EXPR_LIMIT) > EXPR_LIMIT or _big(e):
+        return None
+    e, kept = compact(e, deps)
     return v.index(e, kept, dtype)
 
 
@@ -73,8 +77,7 @@ def arithmetic(v: Values, fn: str, a: int, b: int) -> int | None:
         return None
     if fn in ("floordiv", "mod") and y.value == 0:
         return None
-    e = binary(ARITHMETIC[fn], x, y)
-    return None if _big(v.fold(e)) else _made(v, e, deps, "index")
+    return _made(v, binary(ARITHMETIC[fn], x, y), deps, "index")
 
 
 def _big(e: Expr) -> bool:

@@ -18,8 +18,17 @@ from eqkir.program.lower import conservative
 from tests.construct import brute
 
 
-def agrees(kernel: Kernel, p: Abstract, symbols: Mapping[str, int], seed: int = 0, variant: str = "plain", engines: str = "bp",
-           constexprs: Mapping[str, Any] | None = None, scalars: Mapping[str, Any] | None = None, args: Mapping[str, Any] | None = None) -> bool:  # fmt: skip
+def agrees(
+    kernel: Kernel,
+    p: Abstract,
+    symbols: Mapping[str, int],
+    seed: int = 0,
+    variant: str = "plain",
+    engines: str = "bp",
+    constexprs: Mapping[str, Any] | None = None,
+    scalars: Mapping[str, Any] | None = None,
+    args: Mapping[str, Any] | None = None,
+) -> bool:
     """Assert that brute force (``b``) and the interpreted P0 (``p``) stay in the envelope. False: the reference refuses the input."""
     given = dict(args) if args is not None else make_inputs(kernel, symbols, seed, variant, constexprs, scalars)
     try:
@@ -35,7 +44,9 @@ def agrees(kernel: Kernel, p: Abstract, symbols: Mapping[str, int], seed: int = 
                 rest = {n: a for n, a in got.items() if n not in arrays}
                 brute.run(p, arrays, symbols, rest, seed)
             else:
-                buffers = {n: interp.Buffer(a.memory, a.offset, a.shape, a.strides) if isinstance(a, ViewArg) else a for n, a in got.items()}
+                buffers = {
+                    n: interp.Buffer(a.memory, a.offset, a.shape, a.strides) if isinstance(a, ViewArg) else a for n, a in got.items()
+                }
                 interp.run(conservative(p), buffers, symbols)
         verdict = compare(expected, {n: got[n] for n in views})
         assert verdict.ok, (kernel.name, engine, dict(symbols), variant, str(verdict)[:400])

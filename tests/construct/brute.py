@@ -22,7 +22,9 @@ Env = dict[str, int]
 
 
 class Brute:
-    def __init__(self, p: Abstract, arrays: Mapping[str, np.ndarray], symbols: Mapping[str, int], scalars: Mapping[str, Any], seed: int) -> None:
+    def __init__(
+        self, p: Abstract, arrays: Mapping[str, np.ndarray], symbols: Mapping[str, int], scalars: Mapping[str, Any], seed: int
+    ) -> None:
         self.p, self.arrays, self.scalars = p, dict(arrays), scalars
         self.launch = {**symbols, **{k: int(v) for k, v in scalars.items() if isinstance(v, (int, np.integer))}}
         self.rng = random.Random(seed)
@@ -105,7 +107,9 @@ class Brute:
         axis = bound_axis(n)
         points = [{**env, axis: c} for c in range(self.extent[axis])]
         operands = n.args[n.attrs[1] : 2 * n.attrs[1]] if n.op == "RedN" else n.args
-        assert all(axis in self.p.free(a) for a in (operands if n.op != "ConAcc" else operands[:2])), "the reduced axis is free in the operand"
+        assert all(axis in self.p.free(a) for a in (operands if n.op != "ConAcc" else operands[:2])), (
+            "the reduced axis is free in the operand"
+        )
         assert n.op in ("RedN", "Con") or {self.p.nodes[a].dtype for a in operands} == {n.dtype}
         if n.op == "Red":
             acc = np.asarray(sc.identity(n.attrs[0], n.dtype))

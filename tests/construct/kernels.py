@@ -75,7 +75,9 @@ class Draw:
             if ok is not None:
                 ok = ok.reshape(d, *ones)
                 valid = ok if valid is None else valid & ok
-        return self.k.one(self._load(), view=v.view.id, coords=tuple(c.id for c in coords), valid=valid.id if valid is not None else None, fill=None)
+        return self.k.one(
+            self._load(), view=v.view.id, coords=tuple(c.id for c in coords), valid=valid.id if valid is not None else None, fill=None
+        )
 
     @staticmethod
     def _load() -> Any:
@@ -90,17 +92,30 @@ class Draw:
         k, x = self.k, self.operand()
         y = self.operand()
         axis = self.rng.randrange(x.rank) if x.rank else 0
-        return self.pick((
-            lambda: x.unary(self.pick(UNARY)), lambda: k.binary(self.pick(BINARY), x, y), lambda: k.binary(self.pick(BINARY), x, y),
-            lambda: k.binary(self.pick(BINARY), x, self.pick((0.5, 2.0, -1.0))),
-            lambda: x.transpose(*self.rng.sample(range(x.rank), x.rank)), lambda: x.reshape(self.merged(x)),
-            lambda: x.reshape(*x.shape[:axis], 1, *x.shape[axis:]), lambda: x.reshape(tuple(d for d in x.shape if d != 1)),
-            lambda: x.broadcast_to((self.pick(self.dims), *x.shape)), lambda: x.reduce(self.pick(("sum", "max", "min")), axis, self.pick((True, False))),
-            lambda: x.reduce(self.pick(("sum", "max")), axis, True), lambda: x - x.max(axis=axis, keepdims=True),
-            lambda: k.contract(x, y, [(axis, self.rng.randrange(y.rank))]), lambda: k.matmul(x, x.T) if x.rank == 2 else x,
-            lambda: self.masked(x), lambda: x * k.indices(x.shape[-1]).cast("f32"), lambda: k.argmax(x, axis)[1].cast("f32"),
-            lambda: self.load(), lambda: x.cast("bf16").cast("f32"),
-        ))()  # fmt: skip
+        return self.pick(
+            (
+                lambda: x.unary(self.pick(UNARY)),
+                lambda: k.binary(self.pick(BINARY), x, y),
+                lambda: k.binary(self.pick(BINARY), x, y),
+                lambda: k.binary(self.pick(BINARY), x, self.pick((0.5, 2.0, -1.0))),
+                lambda: x.transpose(*self.rng.sample(range(x.rank), x.rank)),
+                lambda: x.reshape(self.merged(x)),
+                lambda: x.reshape(*x.shape[:axis], 1, *x.shape[axis:]),
+                lambda: x.reshape(tuple(d for d in x.shape if d != 1)),
+                lambda: x.broadcast_to((self.pick(self.dims), *x.shape)),
+                lambda: x.reduce(self.pick(("sum", "max", "min")), axis, self.pick((True, False))),
+                lambda: x.reduce(self.pick(("sum", "max")), axis, True),
+                lambda: x - x.max(axis=axis, keepdims=True),
+                lambda: k.contract(x, y, [(axis, self.rng.randrange(y.rank))]),
+                lambda: k.matmul(x, x.T) if x.rank == 2 else x,
+                lambda: self.masked(x),
+                lambda: x * k.indices(x.shape[-1]).cast("f32"),
+                lambda: k.argmax(x, axis)[1].cast("f32"),
+                lambda: self.load(),
+                lambda: x.cast("bf16").cast("f32"),
+                lambda: self.regrouped(x),
+            )
+        )()
 
     def merged(self, x: Value) -> tuple[Any, ...]:
         s = list(x.shape)
@@ -109,6 +124,21 @@ class Draw:
         a = self.rng.randrange(len(s) - 1)
         d = s[a] * s[a + 1]
         return (*s[:a], d, *s[a + 2 :])
+
+    def regrouped(self, x: Value) -> Value:
+        """The same elements in another shape: merged, split in two where a constant factor is known, or turned round."""
+        flat = x.reshape(self.merged(x))
+        a = self.rng.randrange(flat.rank)
+        turned = x.transpose(*reversed(range(x.rank)))
+        s = turned.shape
+        return self.pick(
+            (
+                lambda: flat.reshape(*flat.shape[:a], 2, flat.shape[a] // 2, *flat.shape[a + 1 :]),
+                lambda: flat.reshape(*flat.shape[:a], flat.shape[a] // 2, 2, *flat.shape[a + 1 :]),
+                lambda: turned.reshape(self.merged(turned)).reshape(x.shape),
+                lambda: x.reshape(s),
+            )
+        )()
 
     def masked(self, x: Value) -> Value:
         k = self.k
@@ -126,7 +156,11 @@ class Draw:
             if self.rng.random() < 0.2 and self.parallel(v):
                 return 1
             rank = len(v.shape)
-            fits = [x for x in self.values if x.rank <= rank and all(a == 1 or self.same(a, b) for a, b in zip(x.shape[::-1], v.shape[::-1], strict=False))]
+            fits = [
+                x
+                for x in self.values
+                if x.rank <= rank and all(a == 1 or self.same(a, b) for a, b in zip(x.shape[::-1], v.shape[::-1], strict=False))
+            ]
             if not fits:
                 continue
             coords, valid = [], None

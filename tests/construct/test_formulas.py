@@ -136,7 +136,12 @@ def test_gemm_with_bias(dims: tuple[int, int, int]) -> None:
 
     def fill(k: Builder) -> None:
         M, N, K = k.symbols("M", "N", "K")
-        A, B, C, D = k.view("A", "in", "bf16", (M, K)), k.view("B", "in", "bf16", (K, N)), k.view("C", "in", "f32", (N,)), k.view("D", "out", "f32", (M, N))
+        A, B, C, D = (
+            k.view("A", "in", "bf16", (M, K)),
+            k.view("B", "in", "bf16", (K, N)),
+            k.view("C", "in", "f32", (N,)),
+            k.view("D", "out", "f32", (M, N)),
+        )
         k.noalias(A, B, C, D)
         D[:, :] = k.matmul(A[:, :], B[:, :]) + C[:]
 
@@ -249,7 +254,9 @@ def test_strided_domains_reverse_and_scalars() -> None:
         close(y, want)
 
 
-@pytest.mark.parametrize("shapes", [((4, 6), (24,)), ((24,), (2, 3, 4)), ((2, 12), (6, 4)), ((1, 4, 1, 6), (4, 6)), ((2, 3, 4), (4, 3, 2)), ((0, 3), (3, 0))])
+@pytest.mark.parametrize(
+    "shapes", [((4, 6), (24,)), ((24,), (2, 3, 4)), ((2, 12), (6, 4)), ((1, 4, 1, 6), (4, 6)), ((2, 3, 4), (4, 3, 2)), ((0, 3), (3, 0))]
+)
 def test_reshape_keeps_row_major_order(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     src, dst = shapes
 
