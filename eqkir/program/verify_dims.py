@@ -1,0 +1,246 @@
+"""Dimensions and dtypes of every value."""
+
+from __future__ import annotations
+
+from eqkir.base.dtypes import FLOATS, INTS, NUMPY, bits, literal, parse
+from eqkir.base.expr import PREDICATES, Expr, atoms
+from eqkir.program.abi import axis_of, parameter
+from eqkir.program.model import Carry, Let, Loop, Region, Store
+from eqkir.program.ops import COMPARE
+from eqkir.program.verify_scope import Phase, Report, lane_labels
+from eqkir.program.verify_structure import label_of, region_of
+
+ARITHMETIC = FLOATS - {"f8e4m3fn", "f8e5m2"}  # the 8-bit floats are storage and operands of contractions
+NUMBERS = INTS | ARITHMETIC
+BITS = INTS | {"bool"}
+UNARY = {"neg": NUMBERS, "abs": NUMBERS, "not": BITS}
+BINARY = {
+    **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum", "maximum_num", "minimum_num"), NUMBERS), "div": ARITHMETIC,
+    **dict.fromkeys(("floordiv", "mod", "shl", "shr"), INTS), **dict.fromkeys(("and", "or", "xor"), BITS),
+    **dict.fromkeys(COMPARE, NUMBERS | {"bool"}),
+}  # fmt: skip
+REDUCED = {**dict.fromkeys(("any", "all"), frozenset({"bool"})), **dict.fromkeys(("sum", "prod", "max", "min"), NUMBERS)}
+
+
+class Dims:
+    """The rule of dimensions: the union of the operands' and of the coordinates read; a structured operation removes its label.
+
+    In the legal stage scalar labels may come on top, since they have no lanes.
+    """
+
+    def __init__(self, phase: Phase, say: Report) -> None:
+        self.phase, self.say, self.defs = phase, say, phase.defs
+        self.legal = phase.program.stage == "legal"
+
+    def of(self, ids: tuple[int, ...]) -> set[str]:
+        return {d for i in ids for d in self.defs[i].dims}
+
+    def same(self, have: tuple[str, ...], want: set[str], what: str, at: str) -> None:
+        got = set(have)
+        if got != want and not (self.legal and set(lane_labels(have)) == {d for d in want if parameter(d)} and got >= want):
+            self.say(f"{what} has dimensions {' '.join(sorted(got)) or 'none'} instead of {' '.join(sorted(want)) or 'none'}", at)
+
+    def within(self, ids: tuple[int, ...], dims: tuple[str, ...], what: str, at: str) -> None:
+        for d in sorted(self.of(ids) - set(dims)):
+            self.say(f"an operand of {what} has the dimension {d} besides", at)
+
+    def read(self, exprs: tuple[Expr, ...], dims: tuple[str, ...], what: str, at: str) -> set[str]:
+        by_axis = {axis_of(d): d for d in dims}
+        axes = sorted({a.args[0] for e in exprs for a in atoms(e) if a.op == "coord"})
+        for a in axes:
+            if a not in by_axis:
+                self.say(f"{what} reads the coordinate of {a} without that dimension", at)
+        return {by_axis[a] for a in axes if a in by_axis}
+
+    def let(self, i: Let, at: str) -> None:
+        label = label_of(i)
+        match i.op:
+            case "Const" | "Scalar":
+                self.same(i.dims, set(), i.op, at)
+            case "Index" | "Load" | "LoadM":
+                exprs = (i.attrs[0],) if i.op == "Index" else i.attrs[2]
+                self.same(i.dims, self.of(i.args) | self.read(exprs, i.dims, i.op, at), i.op, at)
+            case "Active":
+                self.same(i.dims, {label}, i.op, at)
+            case "Splat":
+                self.within(i.args, i.dims, i.op, at)
+            case "Dot":
+                self.dot(i, label, at)
+            case "RedTree" | "FragRed" | "FragRedN" | "ConWhole":
+                self.bound(i, i.args, (), label, at)
+            case "RedNTree":
+                n = len(i.args) // 2
+                self.bound(i, i.args[n:], i.args[:n], label, at)
+            case "ConAccWhole":
+                self.bound(i, i.args[:2], i.args[2:], label, at)
+            case _:
+                self.same(i.dims, self.of(i.args), i.op, at)
+
+    def bound(self, i: Let | Carry, main: tuple[int, ...], inits: tuple[int, ...], label: str, at: str) -> None:
+        if label not in self.of(main):
+            self.say(f"no operand of {i.op} has the dimension {label}", at)
+        self.same(i.dims, self.of(main) - {label}, i.op, at)
+        self.within(inits, i.dims, i.op, at)
+
+    def dot(self, i: Let, label: str, at: str) -> None:
+        a, b, acc = (lane_labels(self.defs[x].dims) for x in i.args)
+        batch = a[:-2]
+        shaped = len(a) >= 2 and len(b) == len(a) and a[-1] == label and b[:-1] == (*batch, label) and acc == (*batch, a[-2], b[-1])
+        if not shaped or len({*a, *b}) != len(batch) + 3:
+            self.say(f"Dot over {label} of {' '.join(a)} and {' '.join(b)} into {' '.join(acc)}", at)
+        elif lane_labels(i.dims) != acc:
+            self.say(f"Dot has dimensions {' '.join(i.dims)}", at)
+
+
+def check_dims(phase: Phase, say: Report) -> None:
+    """Dimensions of every value, carry and store."""
+    d = Dims(phase, say)
+    for at in phase.places:
+        i = at.item
+        match i:
+            case Store():
+                d.read(i.ixs, i.dims, "a store", at.pointer)
+                d.within((i.value, i.valid, *i.deps), i.dims, "a store", at.pointer)
+            case Loop():
+                for c in i.carries:
+                    if c.op == "Phi":
+                        point = () if parameter(i.label) else (i.label,)  # a scalar label has no lanes to carry
+                        d.within(c.args, (*c.dims, *point), "Phi", at.pointer)
+                        d.within(c.inits, c.dims, "Phi", at.pointer)
+                    else:
+                        d.bound(c, c.args, c.inits, i.label, at.pointer)
+            case Let():
+                d.let(i, at.pointer)
+
+
+# ------------------------------------------------------------------------------------------------ dtypes
+def check_types(phase: Phase, say: Report) -> None:
+    """Every operation is defined on its operands' dtypes and gives the dtype that it says."""
+    views = {v.name: v.dtype for v in phase.program.abi.views}
+    scalars = {s.name: s.dtype for s in phase.program.abi.scalars}
+    t = {i: x.dtype for i, x in phase.defs.items()}
+
+    def integers(ids: tuple[int, ...], at: str) -> None:
+        for i in ids:
+            if t[i] not in BITS:
+                say(f"an index expression reads %{i} of dtype {t[i]}", at)
+
+    for at in phase.places:
+        i = at.item
+        if isinstance(i, Store):
+            integers(i.deps, at.pointer)
+            if t[i.value] != views[i.view] or t[i.valid] != "bool":
+                say(f"a store of {t[i.value]} where {t[i.valid]} to {i.view} of dtype {views[i.view]}", at.pointer)
+        elif isinstance(i, Loop):
+            for c in i.carries:
+                wrong = carry_fault(c, t)
+                if wrong:
+                    say(f"{c.op}: {wrong}", at.pointer)
+        elif isinstance(i, Let):
+            if i.op in ("Load", "LoadM"):
+                integers(i.args[2:], at.pointer)
+                if i.dtype != views[i.attrs[0]] or t[i.args[0]] != "bool" or t[i.args[1]] != i.dtype:
+                    say(f"a load of {i.attrs[0]} of dtype {views[i.attrs[0]]} as {i.dtype}", at.pointer)
+                continue
+            if i.op == "Scalar":
+                wrong = "" if i.dtype == scalars[i.attrs[0]] else f"scalar {i.attrs[0]} has dtype {scalars[i.attrs[0]]}"
+            elif i.op == "Pick":
+                r = region_of(phase.defs[i.args[0]])
+                ok = r is not None and 0 <= i.attrs[0] < len(r.dtypes) and r.dtypes[i.attrs[0]] == i.dtype
+                wrong = "" if ok else f"component {i.attrs[0]} of dtype {i.dtype}"
+            else:
+                wrong = let_fault(i, [t[a] for a in i.args])
+            r = region_of(i)
+            wrong = wrong or (region_fault(r) if r is not None else "")
+            if wrong:
+                say(f"{i.op}: {wrong}", at.pointer)
+
+
+def region_fault(r: Region) -> str:
+    """The first ill-typed let of a combine region, or an empty text."""
+    t: dict[int, str] = {}
+    for x in r.body:
+        wrong = "" if x.op == "Arg" else let_fault(x, [t[a] for a in x.args])
+        if wrong:
+            return f"in the combine region, {x.op}: {wrong}"
+        t[x.id] = x.dtype
+    return ""
+
+
+def let_fault(x: Let, args: list[str]) -> str:
+    """What is wrong with the dtypes of a let, or an empty text."""
+    shown = f"{' '.join(args)} -> {x.dtype}"
+    match x.op:
+        case "Const":
+            try:
+                text = literal(parse(x.attrs[0], x.dtype), x.dtype)
+            except (ValueError, KeyError, OverflowError):
+                text = ""
+            return "" if text == x.attrs[0] else f"{x.attrs[0]!r} is no canonical {x.dtype}"
+        case "Index":
+            if any(a not in BITS for a in args):
+                return f"operands {' '.join(args)}"
+            return "" if x.dtype == ("bool" if predicate(x.attrs[0]) else "index") or _both(x) else f"{x.attrs[0]} as {x.dtype}"
+        case "Un":
+            fn, want = x.attrs[0], UNARY.get(x.attrs[0], ARITHMETIC)
+            result = "bool" if fn in ("isnan", "isinf", "isfinite") else args[0]
+            return "" if args[0] in want and x.dtype == result else f"{fn} {shown}"
+        case "Bin":
+            fn = x.attrs[0]
+            result = "bool" if fn in COMPARE else args[0]
+            return "" if args[0] == args[1] and args[0] in BINARY.get(fn, ()) and x.dtype == result else f"{fn} {shown}"
+        case "Tri" if x.attrs[0] == "select":
+            return "" if args[0] == "bool" and args[1] == args[2] == x.dtype != "tuple" else f"select {shown}"
+        case "Tri":
+            return "" if x.attrs[0] == "fma" and args[0] in ARITHMETIC and set(args) == {x.dtype} else f"{x.attrs[0]} {shown}"
+        case "Cast":
+            return "" if x.attrs[0] == x.dtype != "tuple" and args[0] in NUMPY else shown
+        case "Bitcast":
+            fits = x.attrs[0] == x.dtype and "bool" not in (x.dtype, args[0]) and {x.dtype, args[0]} <= set(NUMPY)
+            return "" if fits and bits(x.dtype) == bits(args[0]) else shown
+        case "RedTree" | "FragRed":
+            return "" if args[0] == x.dtype and x.dtype in REDUCED[x.attrs[0]] else f"{x.attrs[0]} {shown}"
+        case "RedNTree" | "FragRedN":
+            r = region_of(x)
+            parts = list(r.dtypes) * (2 if x.op == "RedNTree" else 1) if r else []
+            return "" if args == parts and x.dtype == "tuple" else shown
+        case "ConWhole" | "ConAccWhole" | "Dot":
+            return contraction_fault(args, x.dtype)
+        case "Active":
+            return "" if x.dtype == "bool" else shown
+        case "Splat" | "Trans":
+            return "" if args[0] == x.dtype != "tuple" else shown
+    return ""
+
+
+def _both(x: Let) -> bool:
+    """0 and 1 are predicates as well as integers."""
+    return x.attrs[0].op == "int" and x.dtype in ("bool", "index") and (x.dtype == "index" or x.attrs[0].value in (0, 1))
+
+
+def predicate(e: Expr) -> bool:
+    """Whether the value is 0 or 1 by construction."""
+    return e.op in PREDICATES or (e.op == "select" and all(predicate(a) or a.value in (0, 1) for a in e.args[1:]))
+
+
+def contraction_fault(args: list[str], acc: str) -> str:
+    """Operands of one dtype; floats accumulate in a float, integers in an integer that is not narrower."""
+    a, b = args[:2]
+    kinds = (a in FLOATS and acc in ARITHMETIC) or (a in INTS and acc in INTS)
+    return "" if a == b and kinds and bits(acc) >= bits(a) and all(x == acc for x in args[2:]) else f"{' '.join(args)} -> {acc}"
+
+
+def carry_fault(c: Carry, t: dict[int, str]) -> str:
+    """What is wrong with the dtypes of a carry, or an empty text."""
+    args, inits = [t[a] for a in c.args], [t[a] for a in c.inits]
+    shown = f"{' '.join((*inits, *args))} -> {c.dtype}"
+    match c.op:
+        case "RedLoop":
+            return "" if args[0] == c.dtype and c.dtype in REDUCED[c.attrs[0]] else f"{c.attrs[0]} {shown}"
+        case "RedNLoop":
+            r = region_of(c)
+            ok = r is not None and args == inits == list(r.dtypes) and c.dtype == "tuple"
+            return (region_fault(r) if r is not None else "") if ok else shown
+        case "ConLoop" | "ConAccLoop":
+            return contraction_fault([*args, *inits], c.dtype)
+    return "" if args == inits == [c.dtype] else shown

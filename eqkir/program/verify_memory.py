@@ -1,0 +1,309 @@
+"""Checks of memory: coverage, ownership, bounds, whole fragments, effects, versions, dependences, buffers, masks, barriers."""
+
+from __future__ import annotations
+
+from eqkir.base.expr import Coord, Expr, Int, Sym, conj, eq, le, ne, substitute
+from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.model import Barrier, Item, Let, Loop, Program, Store
+from eqkir.program.verify_index import Facts, injective
+from eqkir.program.verify_prove import Prover, within
+from eqkir.program.verify_scope import Access, Phase, Report, lane_labels
+
+
+class Memory:
+    """The accesses of a program with their facts."""
+
+    def __init__(self, program: Program, ps: list[Phase], found: list[Access]) -> None:
+        self.program, self.phases, self.accesses = program, ps, found
+        self.prover = Prover(program)
+        self.facts = Facts(program, self.prover)
+
+    def classes(self) -> dict[int, list[Access]]:
+        """Accesses by alias class, of classes that something writes."""
+        out: dict[int, list[Access]] = {}
+        for a in self.accesses:
+            out.setdefault(a.alias, []).append(a)
+        return {k: v for k, v in out.items() if any(a.is_store for a in v)}
+
+    def single(self, a: Access) -> bool:
+        """Whether the access's segment has at most one instance for all launches."""
+        return all((n := a.phase.axis(x).extent.value) is not None and n <= 1 for x in a.phase.order)
+
+
+def name(a: Access) -> str:
+    return f"{'store' if a.is_store else 'load'} of {a.view} version {a.version}"
+
+
+# ------------------------------------------------------------------------------------------------ coverage and ownership
+def check_cover(m: Memory, say: Report) -> None:
+    """A store covers its axes: each of its labels is traversed by the order, an enclosing loop or a whole fragment, and it depends on
+    every instance axis and every enclosing loop."""
+    for a in m.accesses:
+        if not a.is_store:
+            continue
+        around = [*a.phase.order, *(x.label for x in a.place.loops)]
+        for d in a.dims:
+            if d not in around and traversal(d) != "W":
+                say(f"{name(a)}: {d} is not traversed here", a.place.pointer)
+        for d in around:
+            if d not in a.dims and not _one(a.phase.axis(d).extent):
+                say(f"{name(a)} is repeated by {d}", a.place.pointer)
+
+
+def _one(e: Expr) -> bool:
+    return e.value is not None and e.value <= 1
+
+
+def check_whole(m: Memory, say: Report) -> None:
+    """A whole fragment covers the extent of its axis."""
+    seen: dict[str, str] = {}
+    for p in m.phases:
+        for at in p.places:
+            i = at.item
+            if isinstance(i, (Let, Store)):
+                bound = [a for a in i.attrs if isinstance(a, str) and a.endswith(":W")] if isinstance(i, Let) and i.op != "Const" else []
+                for d in (*i.dims, *bound):
+                    if traversal(d) == "W":
+                        seen.setdefault(d, at.pointer)
+    for label, pointer in seen.items():
+        lanes = m.program.lanes(label)
+        if not m.prover.prove(le(m.program.axis[axis_of(label)].extent, lanes)):
+            say(f"{label} has {lanes} lanes and an extent that is not known to fit", pointer, "a precondition that bounds the extent")
+
+
+def check_owner(m: Memory, say: Report) -> None:
+    """No two instances, iterations or lanes of a store write one element, and no two stores of a class meet across instances."""
+    for a in m.accesses:
+        if not a.is_store:
+            continue
+        labels = dict.fromkeys((*a.dims, *a.phase.order, *(x.label for x in a.place.loops)))
+        extents = {axis_of(d): m.program.axis[axis_of(d)].extent for d in labels}
+        varying = {s: bool(d) for s, d in m.facts.of(a.phase).opaque.items()}
+        ixs, given = m.facts.map(a), m.facts.given(a)
+        varying.update({s: bool(d) for s, d in m.facts.of(a.phase).opaque.items()})
+        bad = injective(ixs, extents, given, m.prover, varying)
+        if bad:
+            say(f"{name(a)}: its index map is not known to be injective over {' '.join(sorted(bad))}", a.place.pointer)
+
+
+def check_cross(m: Memory, say: Report) -> None:
+    """Instances are independent: where a class is written, two accesses meet in one element only within one instance."""
+    for members in m.classes().values():
+        for k, a in enumerate(members):
+            for b in members[k + 1 :]:
+                if (a.is_store or b.is_store) and not _independent(m, a, b):
+                    say(f"{name(a)} and {name(b)} may meet in an element of different instances", b.place.pointer)
+
+
+def _independent(m: Memory, a: Access, b: Access) -> bool:
+    if a.segment == b.segment and m.single(a):
+        return True
+    if a.view != b.view:
+        return False
+    ia, ib = m.facts.map(a), m.facts.map(b)
+    if a.segment == b.segment:
+        own = [axis_of(x) for x in a.phase.order if not _one(a.phase.axis(x).extent)]
+        if all(any(x == y == Coord(o) for x, y in zip(ia, ib)) for o in own):
+            return True
+    else:
+        own = []
+    ga, gb = m.facts.given(a), m.facts.given(b)
+    prime = _prime(m, b)
+    ib = tuple(substitute(e, prime) for e in ib)
+    gb = [substitute(g, prime) for g in gb]
+    goal = conj(*(eq(Coord(o), Coord(o + "'")) for o in own)) if own else Int(0)
+    return m.prover.prove(goal, [*ga, *gb, *(eq(x, y) for x, y in zip(ia, ib))])
+
+
+def _prime(m: Memory, a: Access) -> dict[Expr, Expr]:
+    """Renames everything that another lane or instance may hold another value of."""
+    out: dict[Expr, Expr] = {Coord(x): Coord(x + "'") for x in m.program.axis}
+    for s in m.facts.of(a.phase).opaque:
+        n = str(s.args[0])
+        out[s] = Sym(n + "'")
+        m.prover.range(n + "'", m.prover.low.get(n), m.prover.high.get(n))
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ bounds
+def check_bounds(m: Memory, say: Report) -> None:
+    """Every lane that touches memory is inside the view, for all symbols and data."""
+    for a in m.accesses:
+        given = m.facts.given(a)
+        for k, (ix, extent) in enumerate(zip(m.facts.map(a), m.program.abi.view(a.view).shape)):
+            if not m.prover.prove(within(ix, extent), given):
+                say(f"{name(a)}: coordinate {k} = {ix} is not known to be in [0, {extent})", a.place.pointer, "a validity that implies it")
+
+
+def check_mask(m: Memory, say: Report) -> None:
+    """Legal stage: a store's mask implies that every lane is active."""
+    if m.program.stage != "legal":
+        return
+    for a in m.accesses:
+        if a.is_store:
+            for d in lane_labels(a.dims):
+                axis = m.program.axis[axis_of(d)]
+                if not m.facts.full(d) and not m.prover.prove(within(Coord(axis.name), axis.extent), m.facts.given(a)):
+                    say(f"{name(a)}: its mask does not exclude the inactive lanes of {d}", a.place.pointer)
+    for k, (label, e) in enumerate(m.program.specializations):
+        n, axis = m.program.bindings.get(parameter(label) or "", 1), m.program.axis[axis_of(label)]
+        full = eq(axis.extent, n) if traversal(label) == "W" else eq(axis.extent % n, 0)
+        if not m.prover.prove(full, [e]):
+            say(f"{e} does not make every lane of {label} active", f"/specializations/{k}")
+
+
+# ------------------------------------------------------------------------------------------------ effects, versions, buffers
+def check_effect(m: Memory, say: Report) -> None:
+    """Versions 1, 2, … of an alias class are made by one store each; `in` views are not stored, every `out` view is."""
+    made: dict[int, list[int]] = {}
+    stored: set[str] = set()
+    for a in m.accesses:
+        if a.is_store:
+            made.setdefault(a.alias, []).append(a.version)
+            stored.add(a.view)
+            if m.program.abi.view(a.view).role == "in":
+                say(f"a store to the input {a.view}", a.place.pointer)
+    for alias, versions in sorted(made.items()):
+        if sorted(versions) != list(range(1, len(versions) + 1)):
+            say(f"alias class {alias} has stores of the versions {sorted(versions)}", "/segments", f"1 to {len(versions)}, one store each")
+    for a in m.accesses:
+        if not a.is_store and not 0 <= a.version <= len(made.get(a.alias, [])):
+            say(f"{name(a)}, which no store makes", a.place.pointer)
+    for k, v in enumerate(m.program.abi.views):
+        if v.role == "out" and v.name not in stored:
+            say(f"nothing is stored to {v.name}", f"/abi/views/{k}")
+
+
+def check_version(m: Memory, say: Report) -> None:
+    """Loads of a version run before the store that ends it; stores of a class run in the order of their versions."""
+    for members in m.classes().values():
+        for s in members:
+            for a in members:
+                if s.is_store and a.segment == s.segment and a is not s and a.version < s.version and not _ordered(m, a, s):
+                    say(f"{name(a)} does not run before the {name(s)}", a.place.pointer)
+
+
+def _ordered(m: Memory, a: Access, s: Access) -> bool:
+    """Whether `a` runs before the store `s` wherever both touch one element."""
+    if a.phase is not s.phase:
+        return a.phase.number < s.phase.number
+    if a.is_store:  # stores of one phase are unordered
+        return a.view == s.view and _apart(m, a, s)
+    if a.place.common(s.place) and (a.view, m.facts.map(a)) != (s.view, m.facts.map(s)):
+        return False
+    return a.place.before(s.place)
+
+
+def _apart(m: Memory, a: Access, b: Access) -> bool:
+    prime = _prime(m, b)
+    same = [eq(x, substitute(y, prime)) for x, y in zip(m.facts.map(a), m.facts.map(b))]
+    return m.prover.prove(Int(0), [*m.facts.given(a), *(substitute(g, prime) for g in m.facts.given(b)), *same])
+
+
+def check_phase(m: Memory, say: Report) -> None:
+    """A load sees what an earlier phase stored, not what its own phase stores (threads meet at the end of a phase)."""
+    for members in m.classes().values():
+        for a in members:
+            for s in members:
+                if s.is_store and not a.is_store and s.version <= a.version and s.segment == a.segment and s.phase.number >= a.phase.number:
+                    say(f"{name(a)} sees the {name(s)} of the same or a later phase", a.place.pointer)
+
+
+def check_buffer(m: Memory, say: Report) -> None:
+    """Every element of a workspace or an `out` view that a load touches was written in an earlier phase."""
+    for a in m.accesses:
+        if a.is_store or m.program.abi.view(a.view).role not in ("workspace", "out"):
+            continue
+        before = [s for s in m.accesses if s.is_store and s.view == a.view and s.version <= a.version and s.segment == a.segment]
+        if not any(s.phase.number < a.phase.number and _covers(m, s, a) for s in before):
+            say(f"{name(a)}: not every element is known to be written before", a.place.pointer)
+
+
+def _covers(m: Memory, s: Access, a: Access) -> bool:
+    """Whether the store wrote all that the load reads: it writes the whole view (its instance's slice, where instances own slices)."""
+    shape = m.program.abi.view(s.view).shape
+    ixs, read = m.facts.map(s), m.facts.map(a)
+    axes = [e.args[0] if e.op == "coord" else "" for e in ixs]
+    if m.facts.valid(s).value != 1 and m.program.stage == "structured":
+        return False
+    if len(set(axes)) < len(axes) or set(axes) != {axis_of(d) for d in s.dims}:
+        return False
+    own = {axis_of(x) for x in s.phase.order}
+    for x, e, n, r in zip(axes, ixs, shape, read):
+        if not x or m.program.axis[x].extent != n or (x in own and r != e):
+            return False
+    return m.program.stage == "structured" or _only_active(m, s)
+
+
+def _only_active(m: Memory, s: Access) -> bool:
+    """Whether a legal mask is exactly: the lanes are active."""
+    every = [within(Coord(axis_of(d)), m.program.axis[axis_of(d)].extent) for d in s.dims]
+    return m.prover.prove(ne(m.facts.valid(s), 0), every)
+
+
+def check_barrier(m: Memory, say: Report) -> None:
+    """Legal stage: no thread overwrites an element that another thread of the instance has yet to load in this phase."""
+    if m.program.stage == "legal":
+        for p in m.phases:
+            _Barriers(m, p, say).block(p.segment.phases[p.number[1]], p.pointer, set())
+
+
+class _Barriers:
+    """Follows a phase with the set of loads since the last barrier."""
+
+    def __init__(self, m: Memory, p: Phase, say: Report) -> None:
+        self.m, self.p, self.say = m, p, say
+        self.users: dict[int, set[int]] = {}  # value -> indices of the stores that depend on it
+        self.stores = [at.item for at in p.places if isinstance(at.item, Store)]
+        self.written = {m.program.abi.view(s.view).alias for s in self.stores}
+        self.told: set[str] = set()
+        self._flow()
+
+    def _flow(self) -> None:
+        reads: dict[int, list[int]] = {}
+        for at in self.p.places:
+            if isinstance(at.item, Let):
+                reads[at.item.id] = list(at.item.args)
+            elif isinstance(at.item, Loop):
+                for c in at.item.carries:
+                    reads[c.id] = [*c.args, *c.inits]
+        for k, s in enumerate(self.stores):
+            todo, seen = [s.value, s.valid, *s.deps], set[int]()
+            while todo:
+                x = todo.pop()
+                if x not in seen:
+                    seen.add(x)
+                    self.users.setdefault(x, set()).add(k)
+                    todo += reads.get(x, ())
+
+    def block(self, items: tuple[Item, ...], pointer: str, pending: set[int]) -> set[int]:
+        """Loads not yet behind a barrier after the block."""
+        for k, i in enumerate(items):
+            at = f"{pointer}/{k}"
+            match i:
+                case Barrier():
+                    pending = set()
+                case Let() if i.op == "LoadM" and self.m.program.abi.view(i.attrs[0]).alias in self.written:
+                    pending = pending | {i.id}
+                case Store():
+                    self.store(i, at, pending)
+                case Loop():
+                    once = self.block(i.body, f"{at}/body", pending)
+                    pending = pending | self.block(i.body, f"{at}/body", pending | once)
+        return pending
+
+    def store(self, s: Store, at: str, pending: set[int]) -> None:
+        alias = self.m.program.abi.view(s.view).alias
+        for x in sorted(pending):
+            d = self.p.defs[x]
+            if self.m.program.abi.view(d.attrs[0]).alias == alias and not self.own(s, x) and at not in self.told:
+                self.told.add(at)
+                self.say(f"a store to {s.view} without a barrier after the load %{x} of another thread", at)
+
+    def own(self, s: Store, x: int) -> bool:
+        """The same element, loaded for this store alone: whoever stores it has it, and late copies reach nothing."""
+        d = self.p.defs[x]
+        same = (d.attrs[0], d.attrs[2], set(lane_labels(d.dims))) == (s.view, s.ixs, set(lane_labels(s.dims)))
+        return same and {id(self.stores[k]) for k in self.users.get(x, ())} == {id(s)}
+
+

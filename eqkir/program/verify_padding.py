@@ -1,0 +1,226 @@
+"""Legal stage: what inactive lanes hold, and that no reduction or contraction lets it count.
+
+`Padding.of(value, label)` is the constant that a value holds in every inactive lane of a label, as a numpy scalar, or None where that is
+unknown. A reduction over a padded label needs its neutral element there. An accumulator with the lanes of a finished loop needs that its
+update leaves inactive lanes as they are; this, and neutrality for a generic combine, is evaluated on sample states.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqkir.base.dtypes import FLOATS, NUMPY, parse
+from eqkir.base.expr import Coord, lt
+from eqkir.program import interp_scalar as S
+from eqkir.program.abi import traversal
+from eqkir.program.interp_exec import pointwise_function
+from eqkir.program.interp_reduce import Reducer
+from eqkir.program.model import Carry, Let, Loop
+from eqkir.program.verify_index import Facts
+from eqkir.program.verify_prove import conjuncts
+from eqkir.program.verify_scope import Phase, Place, Report
+from eqkir.program.verify_structure import region_of
+
+Constant = Any  # a numpy array of one element
+POINTWISE = ("Un", "Bin", "Tri", "Cast", "Bitcast")
+
+
+class Padding:
+    """Padding of the values of one phase."""
+
+    def __init__(self, phase: Phase, facts: Facts) -> None:
+        self.phase, self.facts, self.defs = phase, facts, phase.defs
+        self.memo: dict[tuple[int, str], Constant | None] = {}
+        self.loop_of: dict[int, Loop] = {c.id: i for at in phase.places if isinstance(i := at.item, Loop) for c in i.carries}
+
+    def of(self, i: int, label: str) -> Constant | None:
+        """The constant in the inactive lanes of `label`; of a value without that label, the constant that it is."""
+        key = (i, label)
+        if key not in self.memo:
+            x = self.defs[i]
+            if isinstance(x, Carry):
+                self.memo[key] = self.carried(x, label)
+            else:
+                self.memo[key] = self.let(x, label)
+        return self.memo[key]
+
+    def carried(self, c: Carry, label: str) -> Constant | None:
+        """A carry keeps its initial constant if its update does, given that it had it (the lanes of its own loop change roles: unknown)."""
+        if c.op != "Phi" or self.loop_of[c.id].label == label:
+            return None
+        start = self.of(c.inits[0], label)
+        if start is None:
+            return None
+        outer = dict(self.memo)
+        self.memo[(c.id, label)] = start
+        after = self.of(c.args[0], label)
+        if after is not None and same(start, after):
+            return start
+        self.memo = outer
+        return None
+
+    def let(self, x: Let, label: str) -> Constant | None:
+        match x.op:
+            case "Const":
+                return constant(x.attrs[0], x.dtype)
+            case "Active":
+                return np.array([False]) if x.attrs[0] == label else None
+            case "Index" if x.dtype == "bool" and label in x.dims:
+                axis = self.phase.axis(label)
+                outside = lt(Coord(axis.name), axis.extent)
+                return np.array([False]) if outside in conjuncts(self.facts.of(self.phase).of(x.id)) else None
+            case "Splat" | "Trans":
+                return self.of(x.args[0], label)
+            case "LoadM":
+                mask = self.of(x.args[0], label)
+                return self.of(x.args[1], label) if mask is not None and not mask[0] else None
+        if x.op in POINTWISE:
+            return self.pointwise(x, [self.of(a, label) for a in x.args])
+        return None
+
+    def pointwise(self, x: Let, args: list[Constant | None]) -> Constant | None:
+        if x.op == "Tri" and x.attrs[0] == "select":
+            if args[0] is not None:
+                return args[1] if args[0][0] else args[2]
+            return args[1] if args[1] is not None and args[2] is not None and same(args[1], args[2]) else None
+        if x.op == "Bin" and x.dtype == "bool" and x.attrs[0] in ("and", "or"):
+            stop = x.attrs[0] == "or"
+            if any(a is not None and bool(a[0]) == stop for a in args):
+                return np.array([stop])
+        if any(a is None for a in args):
+            return None
+        with np.errstate(all="ignore"):
+            return np.asarray(pointwise_function(x, self.defs[x.args[0]].dtype)(*args))
+
+    # -------------------------------------------------------------------------------------------- accumulators per lane
+    def keeps(self, carries: list[Carry], label: str) -> bool:
+        """Whether one iteration leaves the inactive lanes of `label` in these Phis as they are, on every sample state."""
+        phis = {c.id: samples(c.dtype, k) for k, c in enumerate(carries)}
+        env: dict[int, Constant | None] = dict(phis)
+        with np.errstate(all="ignore"):
+            return all((v := self.sampled(c.args[0], label, env)) is not None and same(v, phis[c.id]) for c in carries)
+
+    def sampled(self, i: int, label: str, env: dict[int, Constant | None]) -> Constant | None:
+        """Value `i` in inactive lanes for sample values of the Phis in `env`; None where it depends on anything unknown."""
+        if i not in env:
+            x = self.defs[i]
+            pad = self.of(i, label)
+            env[i] = pad
+            if pad is None and isinstance(x, Let) and x.op in (*POINTWISE, "Splat", "Trans"):
+                args = [self.sampled(a, label, env) for a in x.args]
+                env[i] = args[0] if x.op in ("Splat", "Trans") else self.sampled_pointwise(x, args)
+        return env[i]
+
+    def sampled_pointwise(self, x: Let, args: list[Constant | None]) -> Constant | None:
+        if any(a is None for a in args):
+            return self.pointwise(x, [a if a is not None and a.size == 1 else None for a in args]) if x.op != "Tri" else self.chosen(args)
+        return np.asarray(pointwise_function(x, self.defs[x.args[0]].dtype)(*args))
+
+    @staticmethod
+    def chosen(args: list[Constant | None]) -> Constant | None:
+        """A select whose condition is known may have an unknown other side."""
+        if args[0] is None or args[0].size != 1:
+            return None
+        return args[1] if args[0][0] else args[2]
+
+
+def constant(text: str, dtype: str) -> Constant:
+    return np.array([parse(text, dtype)]).astype(NUMPY[dtype])
+
+
+def same(a: Constant, b: Constant) -> bool:
+    """Equal values: NaN equals NaN, -0 equals +0."""
+    a, b = (x.astype(np.float64) if x.dtype.kind not in "biu" else x for x in (a, b))
+    a, b = np.broadcast_arrays(a, b)
+    return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def samples(dtype: str, seed: int) -> Constant:
+    """States on which neutrality is evaluated: special values and arbitrary ones."""
+    rng = np.random.default_rng(seed)
+    if dtype == "bool":
+        return np.array([False, True] * 32)
+    if dtype in FLOATS:
+        special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3.5]
+        with np.errstate(all="ignore"):
+            return rng.permutation(np.array(special * 4 + list(rng.standard_normal(32) * 8))).astype(NUMPY[dtype])
+    info = np.iinfo(NUMPY[dtype])
+    small = [int(n) for n in rng.integers(0, 100, 60)]
+    return rng.permutation(np.array([0, 1, info.max, info.min, *small], dtype=NUMPY[dtype]))
+
+
+def neutral(fn: str, dtype: str, pad: Constant) -> bool:
+    """Whether a constant is neutral for a built-in reduction (either zero is, for a sum)."""
+    return same(pad, np.array([S.identity(fn, dtype)], NUMPY[dtype]))
+
+
+def neutral_n(x: Let, pads: list[Constant]) -> bool:
+    """Whether constants are neutral on both sides of a generic combine, on sample states."""
+    r = region_of(x)
+    assert r is not None
+    state = tuple(samples(d, k) for k, d in enumerate(r.dtypes))
+    fill = tuple(np.broadcast_to(p, s.shape) for p, s in zip(pads, state))
+    with np.errstate(all="ignore"):
+        for left, right in ((state, fill), (fill, state)):
+            if not all(same(a, b) for a, b in zip(Reducer().apply(r, left, right), state)):
+                return False
+    return True
+
+
+def check_padding(phase: Phase, facts: Facts, say: Report) -> None:
+    """No inactive lane counts in a reduction or contraction."""
+    if phase.program.stage != "legal":
+        return
+    p = Padding(phase, facts)
+    for at in phase.places:
+        x = at.item
+        if isinstance(x, Let) and x.op in ("FragRed", "FragRedN", "Dot"):
+            wrong = _fault(p, x, at, facts)
+            if wrong:
+                say(f"{x.op}: {wrong}", at.pointer)
+
+
+def _fault(p: Padding, x: Let, at: Place, facts: Facts) -> str:
+    label = str(x.attrs[-1] if x.op != "FragRedN" else x.attrs[0])
+    inside = traversal(label) != "LC" or label in {i.label for i in at.loops}
+    operands = x.args[:2] if x.op == "Dot" else x.args
+    if not inside:
+        return _lanes_fault(p, x, operands, label, facts)
+    if facts.full(label):
+        return ""
+    pads = [p.of(a, label) for a in operands]
+    if any(v is None for v in pads):
+        first = operands[[v is None for v in pads].index(True)]
+        return f"operand %{first} holds unknown values in the inactive lanes of {label}"
+    known = [v for v in pads if v is not None]
+    return "" if _neutral(p, x, operands, known) else f"the operands hold {' '.join(str(v[0]) for v in known)} in the inactive lanes of {label}"
+
+
+def _neutral(p: Padding, x: Let, operands: tuple[int, ...], pads: list[Constant]) -> bool:
+    if x.op == "FragRed":
+        return neutral(x.attrs[0], x.dtype, pads[0])
+    if x.op == "FragRedN":
+        return neutral_n(x, pads)
+    with np.errstate(all="ignore"):
+        a, b = (S.cast(v, p.defs[i].dtype, x.dtype) for v, i in zip(pads, operands))
+        return same(S.binary("mul", a, b, x.dtype), np.zeros(1, NUMPY[x.dtype]))
+
+
+def _lanes_fault(p: Padding, x: Let, operands: tuple[int, ...], label: str, facts: Facts) -> str:
+    """A fragment over the lanes of a finished loop: accumulators that start neutral and keep inactive lanes."""
+    carries = [p.defs[a] for a in operands]
+    phis = [c for c in carries if isinstance(c, Carry) and c.op == "Phi" and p.loop_of[c.id].label == label]
+    if len(phis) < len(carries) or len({id(p.loop_of[c.id]) for c in phis}) != 1 or x.op == "Dot":
+        return f"its operands are not accumulators of one loop over {label}"
+    starts = [p.of(c.inits[0], label) for c in phis]
+    known = [v for v in starts if v is not None]
+    if len(known) < len(starts) or not _neutral(p, x, operands, known):
+        return f"the accumulators over {label} do not start neutral"
+    if not facts.full(label) and not p.keeps(phis, label):
+        return f"an iteration changes the inactive lanes of the accumulators over {label}"
+    return ""
+
+
+__all__ = ["Padding", "check_padding"]

@@ -1,0 +1,299 @@
+"""Structural checks: interface, launch expressions, stages, scoping, structured operations, types, labels, dimensions."""
+
+from __future__ import annotations
+
+from eqkir.base.dtypes import NUMPY
+from eqkir.base.expr import Expr, atoms
+from eqkir.program.abi import TRAVERSALS, axis_of, parameter, traversal
+from eqkir.program.model import Barrier, Carry, Let, Loop, Program, Region, Store, order_labels
+from eqkir.program.ops import CARRIES, IMPLS, INITS, LETS, MODES, REDUCTIONS, REGION_LETS, SIDES
+from eqkir.program.verify_scope import Phase, Place, Report, lets, loops
+
+
+# ------------------------------------------------------------------------------------------------ interface
+def check_interface(program: Program, say: Report) -> None:
+    """Names are unique, roles and dtypes known, ranges not empty."""
+    abi = program.abi
+    groups: dict[str, list[str]] = {
+        "/abi": [x.name for x in (*abi.views, *abi.scalars)],
+        "/abi/symbols": [s.name for s in abi.symbols] + [s.name for s in abi.scalars],
+        "/axes": [a.name for a in program.axes],
+        "/segments": [s.group for s in program.segments],
+    }
+    for pointer, names in groups.items():
+        for n in sorted({n for n in names if names.count(n) > 1}):
+            say(f"{n} is named twice", pointer)
+    for k, v in enumerate(abi.views):
+        if v.role not in ("in", "out", "inout", "workspace") or v.dtype not in NUMPY:
+            say(f"view {v.name} has role {v.role} and dtype {v.dtype}", f"/abi/views/{k}")
+    for k, x in enumerate(abi.scalars):
+        if x.dtype not in NUMPY:
+            say(f"scalar {x.name} has dtype {x.dtype}", f"/abi/scalars/{k}")
+    for k, y in enumerate(abi.symbols):
+        if y.lo < 0 or y.multiple_of < 1 or (y.hi is not None and y.hi < y.lo):
+            say(f"symbol {y.name} has no values", f"/abi/symbols/{k}")
+    for k, axis in enumerate(program.axes):
+        if axis.kind not in ("own", "loop") or ":" in axis.name or not axis.name:
+            say(f"axis {axis.name} of kind {axis.kind}", f"/axes/{k}", "own, loop")
+    known = {v.name for v in abi.views}
+    for k, g in enumerate(abi.noalias):
+        for n in sorted(set(g) - known):
+            say(f"noalias names {n}, which is no view", f"/abi/noalias/{k}")
+
+
+def check_launch(program: Program, say: Report) -> None:
+    """Extents, shapes and predicates use launch-visible atoms only: symbols and integer scalars."""
+    integers = {s.name for s in program.abi.scalars if s.dtype in NUMPY and NUMPY[s.dtype].kind in "iu"}
+    visible = {s.name for s in program.abi.symbols} | integers
+
+    def launch(e: Expr, pointer: str) -> None:
+        for a in sorted(atoms(e), key=str):
+            if a.op != "sym" or a.args[0] not in visible:
+                say(f"{e} uses {a.op} {a}, which is unknown before launch", pointer, " ".join(sorted(visible)))
+
+    for k, a in enumerate(program.axes):
+        launch(a.extent, f"/axes/{k}/extent")
+    for k, v in enumerate(program.abi.views):
+        for n, e in enumerate(v.shape):
+            launch(e, f"/abi/views/{k}/shape/{n}")
+    for k, e in enumerate(program.preconditions):
+        launch(e, f"/preconditions/{k}")
+    for k, (_, e) in enumerate(program.specializations):
+        launch(e, f"/specializations/{k}/1")
+
+
+# ------------------------------------------------------------------------------------------------ stage and scope
+def check_stage(phase: Phase, say: Report) -> None:
+    """Only operations of the program's stage; legal stores carry their whole mask."""
+    stage = phase.program.stage
+    for at in phase.places:
+        i = at.item
+        match i:
+            case Let():
+                if i.op not in LETS or stage not in LETS[i.op].stages:
+                    say(f"{i.op} is no operation of the {stage} stage", at.pointer)
+            case Loop():
+                for c in i.carries:
+                    if c.op not in CARRIES or stage not in CARRIES[c.op].stages:
+                        say(f"{c.op} is no carry of the {stage} stage", at.pointer)
+                if i.stages != 1 and stage != "legal" or i.stages < 1:
+                    say(f"{i.stages} pipeline stages in the {stage} stage", at.pointer)
+            case Store():
+                if i.masked != (stage == "legal"):
+                    say("a legal store is masked, a structured one is not", at.pointer)
+            case Barrier():
+                if stage != "legal":
+                    say("a barrier in the structured stage", at.pointer)
+
+
+def check_scope(phase: Phase, say: Report) -> None:
+    """Single assignment; operands are defined before in this block or an enclosing one; carries read the body, inits the block."""
+    seen: set[int] = set()
+
+    def define(i: int, pointer: str) -> None:
+        if i in seen:
+            say(f"%{i} is defined twice", pointer)
+        seen.add(i)
+
+    def block(places: list[Place], visible: set[int]) -> set[int]:
+        visible = set(visible)
+        for at in places:
+            i = at.item
+            match i:
+                case Let():
+                    use(i.args, visible, at)
+                    define(i.id, at.pointer)
+                    visible.add(i.id)
+                case Store():
+                    use((i.value, i.valid, *i.deps), visible, at)
+                case Loop():
+                    for c in i.carries:
+                        use(c.inits, visible, at)
+                    phis = {c.id for c in i.carries if c.op == "Phi"}
+                    for c in i.carries:
+                        define(c.id, at.pointer)
+                    inner = block(children[at.path], visible | phis)
+                    for c in i.carries:
+                        use(c.args, inner, at)
+                    visible |= {c.id for c in i.carries}
+        return visible
+
+    def use(ids: tuple[int, ...], visible: set[int], at: Place) -> None:
+        for x in ids:
+            if x not in visible:
+                say(f"%{x} is not defined here", at.pointer)
+
+    children: dict[tuple[int, ...], list[Place]] = {}
+    for at in phase.places:
+        children.setdefault(at.path[:-1], []).append(at)
+        children.setdefault(at.path, [])
+    block(children.get((), []), set())
+
+
+def check_names(phase: Phase, say: Report) -> None:
+    """Views, scalars, symbols, parameters and axes that occur exist; ranks and data operands of index maps fit."""
+    p = phase.program
+    views = {v.name: v for v in p.abi.views}
+    scalars = {s.name for s in p.abi.scalars}
+    symbols = {s.name for s in p.abi.symbols} | scalars
+    for at in phase.places:
+        i = at.item
+        exprs: tuple[Expr, ...] = ()
+        deps = 0
+        if isinstance(i, Store) or (isinstance(i, Let) and i.op in ("Load", "LoadM")):
+            name, exprs = (i.view, i.ixs) if isinstance(i, Store) else (i.attrs[0], i.attrs[2])
+            deps = len(i.deps) if isinstance(i, Store) else len(i.args) - 2
+            if name not in views:
+                say(f"there is no view {name}", at.pointer, " ".join(views))
+            elif len(views[name].shape) != len(exprs):
+                say(f"{len(exprs)} coordinates for {name} of rank {len(views[name].shape)}", at.pointer)
+        elif isinstance(i, Let) and i.op == "Scalar" and i.attrs[0] not in scalars:
+            say(f"there is no scalar {i.attrs[0]}", at.pointer)
+        elif isinstance(i, Let) and i.op == "Index":
+            exprs, deps = (i.attrs[0],), len(i.args)
+        for a in sorted({a for e in exprs for a in atoms(e)}, key=str):
+            name = a.args[0]
+            known = {"sym": symbols, "coord": p.axis, "param": p.bindings}.get(a.op)
+            if (known is not None and name not in known) or a.op == "lid" or (a.op == "dep" and not 0 <= name < deps):
+                say(f"an index expression uses {a.op} {name}, which does not exist", at.pointer)
+
+
+# ------------------------------------------------------------------------------------------------ structured operations
+def check_structured(phase: Phase, say: Report) -> None:
+    """Every operation has its attributes, operands and inits; combine regions are closed, scalar and give one value a component."""
+    for at, x in lets(phase):
+        spec = LETS[x.op]
+        low, high = spec.args
+        if len(x.attrs) != len(spec.attrs) or len(x.args) < low or (high is not None and len(x.args) > high):
+            say(f"{x.op} has {len(x.attrs)} attributes and {len(x.args)} operands", at.pointer)
+        elif any(r for r in (region_of(x),) if r is not None and len(x.args) != len(r.dtypes) * (2 if x.op == "RedNTree" else 1)):
+            say(f"{x.op} has not an operand for each component", at.pointer)
+        else:
+            _attributes(x, say, at.pointer)
+    for at, loop in loops(phase):
+        for c in loop.carries:
+            spec, inits = CARRIES[c.op], INITS[c.op]
+            low, high = spec.args
+            r = region_of(c)
+            if len(c.attrs) != len(spec.attrs) or len(c.args) < low or (high is not None and len(c.args) > high):
+                say(f"{c.op} has {len(c.attrs)} attributes and {len(c.args)} operands", at.pointer)
+            elif len(c.inits) != (len(c.args) if inits is None else inits) or (r is not None and len(c.args) != len(r.dtypes)):
+                say(f"{c.op} has {len(c.inits)} inits", at.pointer)
+            else:
+                _attributes(c, say, at.pointer)
+
+
+def _attributes(x: Let | Carry, say: Report, pointer: str) -> None:
+    spec = LETS[x.op] if isinstance(x, Let) else CARRIES[x.op]
+    for kind, a in zip(spec.attrs, x.attrs, strict=True):
+        allowed = {"impl": IMPLS, "mode": MODES}.get(kind, REDUCTIONS if kind == "fn" and x.op not in ("Un", "Bin", "Tri") else None)
+        if allowed is not None and a not in allowed:
+            say(f"{x.op} has the {kind} {a}", pointer, " ".join(allowed))
+    r = region_of(x)
+    if r is not None:
+        _region(r, say, pointer)
+
+
+def region_of(x: Let | Carry) -> Region | None:
+    return next((a for a in x.attrs if isinstance(a, Region)), None)
+
+
+def _region(r: Region, say: Report, pointer: str) -> None:
+    seen: dict[int, str] = {}
+    for x in r.body:
+        spec = REGION_LETS.get(x.op)
+        if spec is None or len(x.attrs) != len(spec.attrs) or x.dims or x.id in seen or not all(a in seen for a in x.args):
+            say(f"a combine region has {x.op} %{x.id}, which is not closed scalar code", pointer)
+            return
+        if x.op == "Arg" and (x.attrs[0] not in SIDES or not 0 <= x.attrs[1] < len(r.dtypes) or x.dtype != r.dtypes[x.attrs[1]]):
+            say(f"a combine region has the formal {x.attrs}", pointer)
+            return
+        seen[x.id] = x.dtype
+    if not r.dtypes or [seen.get(y) for y in r.yields] != list(r.dtypes):
+        say("a combine region does not yield its components", pointer)
+
+
+# ------------------------------------------------------------------------------------------------ labels and dimensions
+def check_parameters(program: Program, say: Report) -> None:
+    """Every physical parameter that a label, an order or a stride segment needs has a value >= 1."""
+    need: dict[str, str] = {}
+    for n, s in enumerate(program.segments):
+        labels = set(order_labels(s.order))
+        if s.mode == "stride":
+            need.setdefault(f"P:{s.group}", f"/segments/{n}")
+        if "TSwz" in str(s.order):
+            need.setdefault(f"G:{s.group}", f"/segments/{n}/order")
+        for ph in s.phases:
+            labels |= _labels(ph)
+        for label in sorted(labels):
+            name = parameter(label) if _well_formed(label) else None
+            if name:
+                need.setdefault(name, f"/segments/{n}")
+    for name, pointer in need.items():
+        if program.bindings.get(name, 0) < 1:
+            say(f"parameter {name} has no value", pointer)
+
+
+def _labels(items: object) -> set[str]:
+    out: set[str] = set()
+    for i in items:  # type: ignore[attr-defined]
+        if isinstance(i, Loop):
+            out |= {i.label, *(d for c in i.carries for d in c.dims)} | _labels(i.body)
+        elif isinstance(i, (Let, Store)):
+            out |= set(i.dims) | ({label_of(i)} if isinstance(i, Let) and label_of(i) else set())
+    return out
+
+
+def label_of(x: Let) -> str:
+    """The label that a structured let binds (or Active speaks of), or an empty text."""
+    kinds = LETS[x.op].attrs
+    return str(x.attrs[kinds.index("label")]) if "label" in kinds else ""
+
+
+def _well_formed(label: str) -> bool:
+    return label.count(":") == 1 and traversal(label) in TRAVERSALS
+
+
+def check_labels(phase: Phase, say: Report) -> None:
+    """Labels exist, stand in scope (the order, enclosing loops, or a whole fragment), and give an axis one traversal at a place."""
+    program, legal = phase.program, phase.program.stage == "legal"
+    order = phase.order
+    for label in order:
+        if not _exists(program, label) or traversal(label) not in ("O1", "OB"):
+            say(f"{label} is no instance label", f"/segments/{phase.number[0]}/order")
+    if len({axis_of(x) for x in order}) != len(order):
+        say("an axis occurs twice in the order", f"/segments/{phase.number[0]}/order")
+    for at in phase.places:
+        around = [x.label for x in at.loops]
+        scope = {*order, *around}
+        i = at.item
+        if isinstance(i, Loop):
+            if not _exists(program, i.label) or axis_of(i.label) != i.axis or traversal(i.label) not in ("L1", "LC"):
+                say(f"a loop over {i.axis} has the label {i.label}", at.pointer)
+            elif i.axis in {axis_of(x) for x in scope}:
+                say(f"axis {i.axis} is traversed twice here", at.pointer)
+            for c in i.carries:
+                _check_dims(program, c.dims, {*scope, i.label} if legal else scope, legal, say, at.pointer)
+        elif isinstance(i, (Let, Store)):
+            _check_dims(program, i.dims, scope, legal and isinstance(i, Let) and i.op != "Index", say, at.pointer)
+            if isinstance(i, Let) and (label := label_of(i)):
+                allowed = ("W", "LC", "OB") if i.op == "Active" else ("W", "LC") if legal else ("W",)
+                if not _exists(program, label) or traversal(label) not in allowed:
+                    say(f"{i.op} over {label}", at.pointer)
+                elif i.op in ("Active", "Dot") and traversal(label) != "W" and label not in scope:
+                    say(f"{i.op} over {label} outside its traversal", at.pointer)
+
+
+def _exists(program: Program, label: str) -> bool:
+    return _well_formed(label) and axis_of(label) in program.axis and label in program.axis[axis_of(label)].labels
+
+
+def _check_dims(program: Program, dims: tuple[str, ...], scope: set[str], free_lanes: bool, say: Report, pointer: str) -> None:
+    """`free_lanes`: a fragment may keep the lanes of a finished loop (legal stage)."""
+    if len({axis_of(d) for d in dims}) != len(dims):
+        say(f"an axis occurs twice in {' '.join(dims)}", pointer)
+    for d in dims:
+        if not _exists(program, d):
+            say(f"{d} is no label of an axis", pointer)
+        elif d not in scope and traversal(d) != "W" and not (free_lanes and traversal(d) == "LC"):
+            say(f"{d} is not traversed here", pointer)
