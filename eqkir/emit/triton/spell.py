@@ -1,0 +1,360 @@
+"""Legal program -> text of the kernel: one construct an item. It decides nothing: names, layout of lines and comments are its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from eqkir.base.expr import PREDICATES, Expr, Int, Param, coords, substitute
+from eqkir.emit.triton.address import KernelText, Place, expand, pointer, spelled_dims
+from eqkir.emit.triton.combine import built_in, region as combine_region
+from eqkir.emit.triton.forms import TYPES, Forms
+from eqkir.emit.triton.names import Naming, clean
+from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Segment, Store, order_labels, order_size
+
+
+@dataclass
+class Lines:
+    out: list[str] = field(default_factory=list)
+    depth: int = 1
+
+    def add(self, text: str) -> None:
+        self.out.append("    " * self.depth + text)
+
+
+class SegmentText:
+    """The body of one segment; `lid` is defined."""
+
+    def __init__(self, program: Program, segment: Segment, names: Naming, forms: Forms, helpers: dict[str, str], depth: int) -> None:
+        self.program, self.segment, self.names, self.forms, self.helpers = program, segment, names, forms, helpers
+        self.lines = Lines(depth=depth)
+        self.exprs = KernelText(names.signed, forms.use)
+        self.bound = {Param(p): Int(v) for p, v in program.bindings.items()}
+        self.places: dict[str, Place] = {}
+        self.texts: dict[int, str] = {}
+        self.dims: dict[int, tuple[str, ...]] = {}
+        self.dtypes: dict[int, str] = {}
+        self.picks: dict[int, list[str]] = {}
+        self.phase, self.origin = 0, ""
+        self.trues: set[int] = set()
+        self.needed: set[int] = set()
+        labels = set(order_labels(segment.order)) | {x for ph in segment.phases for x in _labels(ph)}
+        axes = [axis_of(x) for x in labels]
+        self.taken = set(names.taken)
+        self.stem: dict[str, str] = {}
+        for x in sorted(labels):
+            stem = clean(axis_of(x)) + ("" if axes.count(axis_of(x)) == 1 else "_" + traversal(x))
+            self.stem[x] = self.unique(stem, "_at", "_lane", "_from")
+
+    def unique(self, stem: str, *suffixes: str) -> str:
+        """A free identifier of this segment, taken from now on together with its suffixed forms."""
+        n, name = 1, stem
+        while {name, *(name + s for s in suffixes)} & self.taken:
+            n += 1
+            name = f"{stem}_{n}"
+        self.taken |= {name, *(name + s for s in suffixes)}
+        return name
+
+    # ---------------------------------------------------------------- expressions
+    def launch(self, e: Expr) -> str:
+        """A launch expression inside the kernel."""
+        return self.exprs.integer(substitute(e, self.bound), lambda a: self.names.integer(a.args[0]))
+
+    def lanes(self, dims: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(d for d in dims if parameter(d))
+
+    def shape(self, dims: tuple[str, ...]) -> str:
+        return spelled_dims(self.lanes(dims), self.program.lanes)
+
+    def operand(self, i: int, dims: tuple[str, ...]) -> str:
+        """Value `i` broadcastable to `dims`."""
+        return expand(self.texts[i], self.lanes(self.dims[i]), self.lanes(dims))
+
+    def index(self, e: Expr, deps: tuple[int, ...], dims: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        """An index expression or predicate over coordinates and data operands; its lane labels."""
+        e = substitute(e, self.bound)
+        here = {axis_of(d): d for d in dims}
+        used = {here[a] for a in coords(e)} | {d for i in deps for d in self.dims[i]}
+        have = tuple(d for d in self.lanes(dims) if d in used)
+
+        def atom(a: Expr) -> str:
+            if a.op == "coord":
+                d = here[a.args[0]]
+                return expand(self.places[d].full, (d,) if parameter(d) else (), have)
+            if a.op == "dep":
+                return expand(self.texts[deps[a.args[0]]], self.lanes(self.dims[deps[a.args[0]]]), have) + (".to(tl.int64)" if e.op != "dep" else "")
+            return self.names.integer(a.args[0])
+
+        return self.exprs.text(e, atom), have
+
+    def address(self, view: str, ixs: tuple[Expr, ...], deps: tuple[int, ...], dims: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        strides = tuple(self.names.stride(view, k) for k in range(len(ixs)))
+        return pointer(
+            self.names.views[view], strides, tuple(substitute(e, self.bound) for e in ixs), dims, self.places, self.launch, lambda e: self.index(e, deps, dims)
+        )
+
+    # ---------------------------------------------------------------- program space
+    def decode(self, t: Order, lid: str) -> None:
+        """Block indices of the instance axes from the position in the segment."""
+        size = lambda x: substitute(order_size(x, self.program.axis), self.bound)  # noqa: E731
+        add = self.lines.add
+        match t[0]:
+            case "TAx":
+                self.place(t[1], lid)
+            case "TRev":
+                self.decode(t[1], f"({self.launch(size(t[1]))} - 1 - {lid})")
+            case "TInter":
+                n = self.unique("order", "_id", "_evens", "_columns")
+                add(f"{n}_id = {lid}")
+                add(f"{n}_evens = ({self.launch(size(t[1]) + 1)}) // 2")
+                add(f"{n} = tl.where({n}_id < {n}_evens, 2 * {n}_id, 2 * ({n}_id - {n}_evens) + 1)")
+                self.decode(t[1], n)
+            case "TProd":
+                n = self.unique("order", "_id", "_evens", "_columns")
+                add(f"{n}_columns = {self.launch(size(t[2]))}")
+                add(f"{n}_id = {lid}")
+                self.decode(t[1], f"({n}_id // {n}_columns)")
+                self.decode(t[2], f"({n}_id % {n}_columns)")
+            case "TSwz":
+                n, g = self.unique("band", "_id", "_rows", "_size", "_first", "_height", "_in"), self.program.bindings[f"G:{self.segment.group}"]
+                add(f"{n}_rows = {self.launch(size(t[1]))}")
+                add(f"{n}_size = {g} * ({self.launch(size(t[2]))})")
+                add(f"{n}_id = {lid}")
+                add(f"{n}_first = ({n}_id // {n}_size) * {g}")
+                add(f"{n}_height = tl.minimum({n}_rows - {n}_first, {g})")
+                add(f"{n}_in = {n}_id % {n}_size")
+                self.decode(t[1], f"({n}_first + {n}_in % {n}_height)")
+                self.decode(t[2], f"({n}_in // {n}_height)")
+
+    def place(self, label: str, block: str) -> None:
+        """Define the coordinate of an instance label from its block index."""
+        n, s = self.stem[label], self.program.lanes(label)
+        if parameter(label) is None:
+            self.lines.add(f"{n} = {block}")
+            self.places[label] = Place(n, "", n)
+        else:
+            self.lines.add(f"{n}_at = {block} * {s}")
+            self.lane(label)
+            self.places[label] = Place(f"{n}_at", f"{n}_lane", f"({n}_at + {n}_lane)")
+
+    def lane(self, label: str) -> None:
+        self.lines.add(f"{self.stem[label]}_lane = tl.arange(0, {self.program.lanes(label)}).to(IDX)")
+
+    def body(self) -> list[str]:
+        """Decode and all phases."""
+        if self.segment.order[0] != "TUnit":
+            self.decode(self.segment.order, "lid")
+        inner = {x for ph in self.segment.phases for x in _labels(ph)} - set(order_labels(self.segment.order))
+        for x in sorted(d for d in inner if parameter(d)):
+            self.lane(x)
+            if traversal(x) == "W":
+                self.places[x] = Place("", f"{self.stem[x]}_lane", f"{self.stem[x]}_lane")
+        for k, ph in enumerate(self.segment.phases):
+            if k:
+                self.lines.add("tl.debug_barrier()")
+            self.phase = k
+            self.texts, self.dims, self.dtypes = {}, {}, {}
+            self.trues = {i.id for i in ph if isinstance(i, Let) and i.op == "Const" and i.dtype == "bool" and i.attrs[0] == "true"}
+            self.needed = _operands(ph, self.trues)
+            for i in ph:
+                self.item(i)
+        return self.lines.out
+
+    # ---------------------------------------------------------------- items
+    def comment(self, i: int) -> None:
+        text = self.program.origins.get(f"{self.segment.group}/{self.phase}/{i}", "")
+        if text and text != self.origin:
+            self.lines.add("# " + " ".join(text.split()))
+            self.origin = text
+
+    def define(self, x: Let | Carry, text: str, stem: str = "v") -> None:
+        n = self.unique(f"{stem}{x.id}")
+        self.lines.add(f"{n} = {text}")
+        self.record(x, n)
+
+    def record(self, x: Let | Carry, text: str) -> None:
+        self.texts[x.id], self.dims[x.id], self.dtypes[x.id] = text, x.dims, x.dtype
+
+    def item(self, i: Item) -> None:
+        match i:
+            case Let():
+                self.comment(i.id)
+                self.let(i)
+            case Loop():
+                self.loop(i)
+            case Store():
+                self.store(i)
+            case Barrier():
+                self.lines.add("tl.debug_barrier()")
+
+    def let(self, x: Let) -> None:
+        f, arg = self.forms, (lambda k: self.operand(x.args[k], x.dims))
+        src = self.dtypes.get(x.args[0], "") if x.args else ""
+        match x.op:
+            case "Const" if x.id not in self.needed:
+                self.record(x, "None")  # read by nothing that is written
+            case "Const":
+                self.define(x, f.const(x.attrs[0], x.dtype), "c")
+            case "Scalar":
+                self.define(x, self.scalar(x.attrs[0], x.dtype), clean(x.attrs[0]) + "_")
+            case "Index":
+                self.define(x, self.index_value(x), "i" if x.dtype != "bool" else "m")
+            case "Un":
+                self.define(x, f.unary(x.attrs[0], arg(0), src))
+            case "Bin":
+                self.define(x, f.binary(x.attrs[0], arg(0), arg(1), src), "m" if x.dtype == "bool" else "v")
+            case "Tri":
+                self.define(x, f.ternary(x.attrs[0], arg(0), arg(1), arg(2), x.dtype))
+            case "Cast":
+                self.define(x, f.cast(arg(0), src, x.dtype))
+            case "Bitcast":
+                self.define(x, f.bitcast(arg(0), src, x.dtype))
+            case "Pick":
+                self.record(x, self.picks[x.args[0]][x.attrs[0]])
+            case "Active":
+                self.define(x, self.active(x.attrs[0]), "m")
+            case "LoadM":
+                self.load(x)
+            case "FragRed":
+                self.reduce(x)
+            case "FragRedN":
+                self.reduce_tuple(x)
+            case "Dot":
+                out = TYPES[x.dtype]
+                precision = ', input_precision="ieee"' if src in ("f32", "f64") else ""
+                a, b, c = (self.texts[i] for i in x.args)
+                self.define(x, f"tl.dot({a}, {b}, {c}{precision}, out_dtype={out})", "dot")
+            case "Splat":
+                self.define(x, f"tl.broadcast_to({arg(0)}, {self.shape(x.dims)})" if self.lanes(x.dims) else arg(0))
+            case "Trans":
+                have, want = self.lanes(self.dims[x.args[0]]), self.lanes(x.dims)
+                self.define(x, f"tl.permute({self.texts[x.args[0]]}, ({', '.join(str(have.index(d)) for d in want)}))")
+            case _:
+                raise ValueError(f"{x.op} is not a legal operation")
+
+    def scalar(self, name: str, dtype: str) -> str:
+        n = self.names.scalars[name]
+        if dtype == "f64":
+            return f"tl.cast({n}, tl.int64).to(tl.float64, bitcast=True)"
+        if dtype == "bool":
+            return f"(tl.cast({n}, tl.int32) != 0)"
+        if dtype in ("f16", "bf16", "f32", "f8e4m3fn", "f8e5m2"):
+            return self.forms.cast(f"tl.cast({n}, tl.float32)", "f32", dtype)
+        return f"tl.cast({n}, {TYPES[dtype]})"
+
+    def index_value(self, x: Let) -> str:
+        e = x.attrs[0]
+        text, _ = self.index(e, x.args, x.dims)
+        if x.dtype == "bool":
+            if e.value is not None:
+                return self.forms.const("true" if e.value else "false", "bool")
+            return text if e.op in PREDICATES else f"({text} != 0)"
+        return f"tl.cast({text}, {TYPES[x.dtype]})"
+
+    def active(self, label: str) -> str:
+        text = f"{self.places[label].full} < {self.launch(self.program.axis[axis_of(label)].extent)}"
+        flag = self.names.flags.get(label)
+        return f"({text}) | {flag}" if flag else text
+
+    def load(self, x: Let) -> None:
+        mask, other, deps = x.args[0], x.args[1], x.args[2:]
+        text, have = self.address(x.attrs[0], x.attrs[2], deps, x.dims)
+        want = self.lanes(x.dims)
+        if have != want:
+            text = f"tl.broadcast_to({expand(f'({text})', have, want)}, {self.shape(x.dims)})"
+        self.define(x, f"tl.load({text}{self.masked(mask, x.dims)}{self.other(mask, other, x.dims)})", clean(x.attrs[0]) + "_")
+
+    def masked(self, mask: int, dims: tuple[str, ...]) -> str:
+        return "" if self.constant_true(mask) else f", mask={self.operand(mask, dims)}"
+
+    def other(self, mask: int, other: int, dims: tuple[str, ...]) -> str:
+        return "" if self.constant_true(mask) else f", other={self.operand(other, dims)}"
+
+    def constant_true(self, i: int) -> bool:
+        return i in self.trues
+
+    def store(self, s: Store) -> None:
+        text, have = self.address(s.view, s.ixs, s.deps, s.dims)
+        want = self.lanes(s.dims)
+        if have != want:
+            text = f"tl.broadcast_to({expand(f'({text})', have, want)}, {self.shape(s.dims)})"
+        self.lines.add(f"tl.store({text}, {self.operand(s.value, s.dims)}{self.masked(s.valid, s.dims)})")
+
+    def reduce(self, x: Let) -> None:
+        fn, label = x.attrs
+        have = self.lanes(self.dims[x.args[0]])
+        a = self.texts[x.args[0]]
+        carrier = self.forms.carrier(x.dtype)
+        name = built_in(fn, x.dtype, self.forms, self.helpers)
+        text = f"tl.reduce({self.forms.cast(a, x.dtype, carrier)}, {have.index(label)}, {name})"
+        self.define(x, self.forms.cast(text, carrier, x.dtype), f"{fn}")
+
+    def reduce_tuple(self, x: Let) -> None:
+        label, region = x.attrs
+        assert isinstance(region, Region)
+        have = self.lanes(self.dims[x.args[0]])
+        carriers = [self.forms.carrier(t) for t in region.dtypes]
+        text = ", ".join(self.forms.cast(self.texts[a], t, c) for a, t, c in zip(x.args, region.dtypes, carriers))
+        name = combine_region(region, self.forms, self.helpers)
+        outs = [self.unique(f"r{x.id}_{k}") for k in range(len(carriers))]
+        if len(outs) == 1:
+            self.lines.add(f"{outs[0]} = tl.reduce({text}, {have.index(label)}, {name})")
+        else:
+            self.lines.add(f"{', '.join(outs)} = tl.reduce(({text}), {have.index(label)}, {name})")
+        self.picks[x.id] = [self.forms.cast(o, c, t) for o, c, t in zip(outs, carriers, region.dtypes)]
+
+    def loop(self, x: Loop) -> None:
+        n = self.stem[x.label]
+        for c in x.carries:
+            self.comment(c.id)
+            self.define(c, self.texts[c.inits[0]], "acc")
+        extent = self.launch(self.program.axis[x.axis].extent)
+        stages = f", num_stages={x.stages}" if x.stages > 1 else ""
+        lanes = self.program.lanes(x.label)
+        var = f"{n}_from"
+        self.lines.add(f"for {var} in tl.range(0, {extent}, {lanes}{stages}):")
+        self.lines.depth += 1
+        if parameter(x.label):
+            self.lines.add(f"{n}_at = tl.cast({var}, IDX)")
+            self.places[x.label] = Place(f"{n}_at", f"{n}_lane", f"({n}_at + {n}_lane)")
+        else:
+            self.lines.add(f"{n} = tl.cast({var}, IDX)")
+            self.places[x.label] = Place(n, "", n)
+        for i in x.body:
+            self.item(i)
+        if x.carries:
+            self.lines.add(f"{', '.join(self.texts[c.id] for c in x.carries)} = {', '.join(self.texts[c.args[0]] for c in x.carries)}")
+        self.lines.depth -= 1
+
+
+def _labels(items: tuple[Item, ...]) -> list[str]:
+    """Labels whose coordinates or lanes occur in a block."""
+    out: list[str] = []
+    for i in items:
+        match i:
+            case Let():
+                out += i.dims
+                out += [a for a in i.attrs if isinstance(a, str) and i.op in ("Active", "FragRed", "FragRedN", "Dot") and ":" in a]
+            case Store():
+                out += i.dims
+            case Loop():
+                out += [i.label, *_labels(i.body)]
+                out += [d for c in i.carries for d in c.dims]
+    return out
+
+
+def _operands(items: tuple[Item, ...], trues: set[int]) -> set[int]:
+    """Values that the text reads: a mask that is constant true is not written, nor is its fill."""
+    out: set[int] = set()
+    for i in items:
+        match i:
+            case Let():
+                out |= set(i.args[2:] if i.op == "LoadM" and i.args[0] in trues else i.args)
+            case Store():
+                out |= {i.value, *i.deps, *({i.valid} - trues)}
+            case Loop():
+                out |= _operands(i.body, trues) | {a for c in i.carries for a in (*c.args, *c.inits)}
+    return out
+
+
+__all__ = ["SegmentText"]
