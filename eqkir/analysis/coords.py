@@ -18,6 +18,8 @@ Monomial = tuple[Expr, ...]
 Poly = dict[Monomial, int]
 #: products of sums with more terms than this stay products
 TERM_LIMIT = 64
+#: monomials of a higher degree have no known sign
+DEGREE_LIMIT = 8
 _RANK = {"coord": 0, "dep": 1, "sym": 2, "param": 2, "lid": 2}
 
 
@@ -180,6 +182,8 @@ class Facts:
     def _low(self, p: Poly) -> bool:
         """Signs with every symbol written as its least value plus something >= 0."""
         out: Poly = {(): 0}
+        if any(len(m) > DEGREE_LIMIT for m in p):
+            return False
         for m, c in p.items():
             term: Poly = {(): c}
             for a in m:

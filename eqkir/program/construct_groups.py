@@ -42,7 +42,8 @@ class Effect:
 def finish(v: Values, effects: Sequence[Effect], abi: Abi) -> Abstract:
     """Groups, phases and names; the result has an arena of its own that holds what the stores need and nothing else."""
     written = {e.alias for e in effects}
-    writes = [facts_of(v, e, abi, written) for e in effects]
+    watched = Watched(v.program, {x.name: x.alias for x in abi.views}, written)
+    writes = [facts_of(v, e, watched) for e in effects]
     out = _Finished(v, abi)
     for n, members in enumerate(groups(writes, v.facts)):
         own = instance_axes([writes[i] for i in members], v.facts)
@@ -51,13 +52,33 @@ def finish(v: Values, effects: Sequence[Effect], abi: Abi) -> Abstract:
 
 
 # ------------------------------------------------------------------------------------------------ facts of a store
-def facts_of(v: Values, e: Effect, abi: Abi, written: set[int]) -> Write:
-    """What `analysis.worksets` asks about a store. Only loads of classes that some store writes matter."""
+class Watched:
+    """Loads of alias classes that some store writes, and which of them lie below each node (bit sets, children first)."""
+
+    def __init__(self, p: Abstract, alias: Mapping[str, int], written: Collection[int]) -> None:
+        self.alias = alias
+        self.loads = [i for i, n in enumerate(p.nodes) if n.op == "Load" and alias[n.attrs[0]] in written]
+        bit = {i: 1 << k for k, i in enumerate(self.loads)}
+        self.below: list[int] = []
+        for i, n in enumerate(p.nodes) if self.loads else ():
+            mask = bit.get(i, 0)
+            for a in n.args:
+                mask |= self.below[a]
+            self.below.append(mask)
+
+    def under(self, i: int) -> list[int]:
+        """The watched loads below node `i`, ascending."""
+        mask = self.below[i] if self.loads else 0
+        return [load for k, load in enumerate(self.loads) if mask >> k & 1] if mask else []
+
+
+def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
+    """What `analysis.worksets` asks about a store."""
     p = v.program
     below = reachable(p, e.roots)
-    alias = {x.name: x.alias for x in abi.views}
-    loads = [i for i in below if p.nodes[i].op == "Load" and alias[p.nodes[i].attrs[0]] in written]
-    direct, spans = ways(p, e.roots, frozenset(loads)) if loads else (frozenset(), {})
+    alias = watched.alias
+    loads = sorted({i for r in e.roots for i in watched.under(r)})
+    direct, spans = ways(p, e.roots, watched) if loads else (frozenset(), {})
     reads = []
     for i in loads:
         n = p.nodes[i]
@@ -87,8 +108,8 @@ def reachable(p: Abstract, roots: Sequence[int], leaves: Collection[int] = ()) -
     return sorted(seen)
 
 
-def ways(p: Abstract, roots: Sequence[int], loads: frozenset[int]) -> tuple[frozenset[int], dict[int, frozenset[frozenset[str]]]]:
-    """(loads reached without a structured operation around them, free axes of the outermost structured operations around each load)."""
+def ways(p: Abstract, roots: Sequence[int], watched: Watched) -> tuple[frozenset[int], dict[int, frozenset[frozenset[str]]]]:
+    """(nodes reached without a structured operation around them, free axes of the outermost structured operations around each load)."""
     direct: set[int] = set()
     outermost: set[int] = set()
     todo = list(roots)
@@ -103,9 +124,9 @@ def ways(p: Abstract, roots: Sequence[int], loads: frozenset[int]) -> tuple[froz
             todo += p.nodes[i].args
     spans: dict[int, set[frozenset[str]]] = {}
     for o in sorted(outermost):
-        for i in loads.intersection(reachable(p, (o,))):
+        for i in watched.under(o):
             spans.setdefault(i, set()).add(p.free(o))
-    return frozenset(direct & loads), {i: frozenset(s) for i, s in spans.items()}
+    return frozenset(direct), {i: frozenset(s) for i, s in spans.items()}
 
 
 # ------------------------------------------------------------------------------------------------ the finished program
