@@ -10,9 +10,9 @@ interface       ``INTERFACE`` names, roles, ranges; ``LAUNCH`` extents and predi
 form            ``STAGE`` operations of the stage; ``SCOPE`` single assignment and scoping; ``NAME`` views, scalars, symbols exist
 operations      ``STRUCTURED`` attributes, operands, inits, closed regions; ``LABEL`` labels in scope, one traversal an axis
 values          ``TYPE`` dtypes; ``DIMS`` dimensions are the union of the operands', minus the bound label
-memory          ``COVER`` stores traverse their axes; ``WHOLE`` fragments cover extents; ``OWNER`` one owner an element; ``BOUNDS``; ``EFFECT``
-                each version made once; ``CROSS`` independent instances; ``VERSION`` order of loads and stores; ``PHASE`` what a load sees;
-                ``BUFFER`` written before read; ``MASK``, ``PADDING``, ``BARRIER`` (legal stage)
+memory          ``COVER`` stores traverse their axes; ``WHOLE`` fragments cover extents; ``OWNER`` one owner an element; ``BOUNDS``;
+                ``EFFECT`` each version made once; ``CROSS`` independent instances; ``VERSION`` order of loads and stores; ``PHASE`` what a
+                load sees; ``BUFFER`` written before read; ``MASK``, ``PADDING``, ``BARRIER`` (legal stage)
 ==============  ===================================================================================================================
 """
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from eqkir.base.expr import Coord, Expr, Int, Sym, conj, eq, le, ne, substitute
 from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.barriers import lone_stores
 from eqkir.program.model import Barrier, Item, Let, Loop, Program, Store
-from eqkir.program.verify_index import Facts, injective
+from eqkir.program.verify_index import Facts, determined, injective
 from eqkir.program.verify_prove import Prover, within
 from eqkir.program.verify_scope import Access, Phase, Report, lane_labels
 
@@ -17,6 +18,7 @@ class Memory:
         self.program, self.phases, self.accesses = program, ps, found
         self.prover = Prover(program)
         self.facts = Facts(program, self.prover)
+        self.extents = {a.name: a.extent for a in program.axes}
 
     def classes(self) -> dict[int, list[Access]]:
         """Accesses by alias class, of classes that something writes."""
@@ -104,6 +106,8 @@ def _independent(m: Memory, a: Access, b: Access) -> bool:
     if a.segment == b.segment:
         own = [axis_of(x) for x in a.phase.order if not _one(a.phase.axis(x).extent)]
         if all(any(x == y == Coord(o) for x, y in zip(ia, ib)) for o in own):
+            return True
+        if ia == ib and not m.facts.of(a.phase).opaque and set(own) <= determined(ia, m.extents, m.facts.given(a), m.prover):
             return True
     else:
         own = []
@@ -253,28 +257,9 @@ class _Barriers:
 
     def __init__(self, m: Memory, p: Phase, say: Report) -> None:
         self.m, self.p, self.say = m, p, say
-        self.users: dict[int, set[int]] = {}  # value -> indices of the stores that depend on it
-        self.stores = [at.item for at in p.places if isinstance(at.item, Store)]
-        self.written = {m.program.abi.view(s.view).alias for s in self.stores}
+        self.lone = lone_stores(p.segment.phases[p.number[1]])
+        self.written = {m.program.abi.view(at.item.view).alias for at in p.places if isinstance(at.item, Store)}
         self.told: set[str] = set()
-        self._flow()
-
-    def _flow(self) -> None:
-        reads: dict[int, list[int]] = {}
-        for at in self.p.places:
-            if isinstance(at.item, Let):
-                reads[at.item.id] = list(at.item.args)
-            elif isinstance(at.item, Loop):
-                for c in at.item.carries:
-                    reads[c.id] = [*c.args, *c.inits]
-        for k, s in enumerate(self.stores):
-            todo, seen = [s.value, s.valid, *s.deps], set[int]()
-            while todo:
-                x = todo.pop()
-                if x not in seen:
-                    seen.add(x)
-                    self.users.setdefault(x, set()).add(k)
-                    todo += reads.get(x, ())
 
     def block(self, items: tuple[Item, ...], pointer: str, pending: set[int]) -> set[int]:
         """Loads not yet behind a barrier after the block."""
@@ -298,12 +283,10 @@ class _Barriers:
             d = self.p.defs[x]
             if self.m.program.abi.view(d.attrs[0]).alias == alias and not self.own(s, x) and at not in self.told:
                 self.told.add(at)
-                self.say(f"a store to {s.view} without a barrier after the load %{x} of another thread", at)
+                self.say(f"a store to {s.view} without a barrier after the load %{x}, which another thread may do later", at)
 
     def own(self, s: Store, x: int) -> bool:
-        """The same element, loaded for this store alone: whoever stores it has it, and late copies reach nothing."""
+        """The same element, loaded for this store alone."""
         d = self.p.defs[x]
         same = (d.attrs[0], d.attrs[2], set(lane_labels(d.dims))) == (s.view, s.ixs, set(lane_labels(s.dims)))
-        return same and {id(self.stores[k]) for k in self.users.get(x, ())} == {id(s)}
-
-
+        return same and self.lone.get(x) == s

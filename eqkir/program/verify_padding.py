@@ -195,7 +195,8 @@ def _fault(p: Padding, x: Let, at: Place, facts: Facts) -> str:
         first = operands[[v is None for v in pads].index(True)]
         return f"operand %{first} holds unknown values in the inactive lanes of {label}"
     known = [v for v in pads if v is not None]
-    return "" if _neutral(p, x, operands, known) else f"the operands hold {' '.join(str(v[0]) for v in known)} in the inactive lanes of {label}"
+    held = " ".join(str(v[0]) for v in known)
+    return "" if _neutral(p, x, operands, known) else f"the operands hold {held} in the inactive lanes of {label}"
 
 
 def _neutral(p: Padding, x: Let, operands: tuple[int, ...], pads: list[Constant]) -> bool:

@@ -15,8 +15,8 @@ def check_interface(program: Program, say: Report) -> None:
     """Names are unique, roles and dtypes known, ranges not empty."""
     abi = program.abi
     groups: dict[str, list[str]] = {
-        "/abi": [x.name for x in (*abi.views, *abi.scalars)],
-        "/abi/symbols": [s.name for s in abi.symbols] + [s.name for s in abi.scalars],
+        "/abi": [v.name for v in abi.views] + [x.name for x in abi.scalars],
+        "/abi/symbols": [y.name for y in abi.symbols] + [x.name for x in abi.scalars],
         "/axes": [a.name for a in program.axes],
         "/segments": [s.group for s in program.segments],
     }
