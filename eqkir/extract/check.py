@@ -8,13 +8,19 @@ from eqkir.base.diagnostics import fail, register
 from eqkir.extract.graph import FrozenGraph, Selection
 from eqkir.extract.problem import Problem
 
-ROOT = register("EQK-EXTRACT-ROOT", "selection without the root", "An extractor returned a selection that chooses nothing for the root class of the e-graph.")
+ROOT = register(
+    "EQK-EXTRACT-ROOT",
+    "selection without the root",
+    "An extractor returned a selection that chooses nothing for the root class of the e-graph.",
+)
 FOREIGN = register(
     "EQK-EXTRACT-FOREIGN",
     "choice outside its class",
     "An extractor chose an e-node that the class does not have, or named a class that the e-graph does not have.",
 )
-OPEN = register("EQK-EXTRACT-OPEN", "selection is not closed", "A chosen e-node has an operand class for which the selection chooses nothing.")
+OPEN = register(
+    "EQK-EXTRACT-OPEN", "selection is not closed", "A chosen e-node has an operand class for which the selection chooses nothing."
+)
 CYCLE = register("EQK-EXTRACT-CYCLE", "cyclic selection", "The chosen e-nodes depend on themselves, so they denote no finite program.")
 ILLEGAL = register("EQK-EXTRACT-ILLEGAL", "illegal choice", "A chosen e-node is illegal under the row that the selection was made for.")
 

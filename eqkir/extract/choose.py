@@ -1,7 +1,8 @@
 """From a frozen graph to one program: rows, extraction by additive weights, exact cost of whole programs, verification in order of cost.
 
 1. Binding rows of the target (`rows`), legality of every e-node under every row (`legality`), weights (the cost model's additive form).
-2. The extractor proposes a selection a row. Each distinct structure is decoded once and costed exactly under all rows that picked it; the orders and
+2. The extractor proposes a selection a row. Each distinct structure is decoded once and costed exactly under all rows that picked it; the
+orders and
    modes of the best structures' segments are varied besides, because their effect (reuse between instances) is not additive.
 3. In order of exact cost (ties by digest): whole-program limits, then `verify`. The first program that survives is chosen.
 4. When none of the `k` best does, the rest is tried; at last P0, reported as such (`Choice.fallback`).
@@ -78,12 +79,23 @@ class Choice:
     def to_json(self) -> dict[str, Any]:
         """For report.json: everything but the program."""
         return {
-            "row": str(self.row) if self.row else "", "template": self.row.template if self.row else "", "digest": self.digest, "unit": self.unit,
-            "cost": self.cost.to_json(), "initial_cost": round(self.initial.total, 3), "proxy": round(self.proxy, 3), "fallback": self.fallback,
-            "runner_up": None if self.runner_up is None else _plain(self.runner_up), "rows": self.rows, "feasible_rows": self.feasible_rows,
-            "structures": self.structures, "candidates": self.candidates, "tried": self.tried, "rejected": [_plain(r) for r in self.rejected],
+            "row": str(self.row) if self.row else "",
+            "template": self.row.template if self.row else "",
+            "digest": self.digest,
+            "unit": self.unit,
+            "cost": self.cost.to_json(),
+            "initial_cost": round(self.initial.total, 3),
+            "proxy": round(self.proxy, 3),
+            "fallback": self.fallback,
+            "runner_up": None if self.runner_up is None else _plain(self.runner_up),
+            "rows": self.rows,
+            "feasible_rows": self.feasible_rows,
+            "structures": self.structures,
+            "candidates": self.candidates,
+            "tried": self.tried,
+            "rejected": [_plain(r) for r in self.rejected],
             "illegal": dict(sorted(self.illegal.items())),
-        }  # fmt: skip
+        }
 
 
 def _plain(x: Rejected | RunnerUp) -> dict[str, Any]:
@@ -206,9 +218,19 @@ class _Chooser:
 
 
 def choose(
-    graph: FrozenGraph, abstract: Abstract, target: Target, *, shapes: Mapping[str, int], decode: Decode, verify: Verify, initial: Program,
-    extractor_name: str = "greedy-dag", cost_model_name: str = "roofline", seed: int = 0, k: int = 8,
-) -> Choice:  # fmt: skip
+    graph: FrozenGraph,
+    abstract: Abstract,
+    target: Target,
+    *,
+    shapes: Mapping[str, int],
+    decode: Decode,
+    verify: Verify,
+    initial: Program,
+    extractor_name: str = "greedy-dag",
+    cost_model_name: str = "roofline",
+    seed: int = 0,
+    k: int = 8,
+) -> Choice:
     """The best program of a graph that verifies; `initial` (P0) when there is none.
 
     Raises `EqkirError` for an unknown extractor or cost model and for an extractor that breaks `check_legal`.

@@ -26,7 +26,11 @@ from eqkir.extract.greedy import greedy, selection
 from eqkir.extract.problem import Problem
 from eqkir.extract.sampling import largest, random_selection, worst_selection
 
-UNKNOWN = register("EQK-EXTRACT-EXTRACTOR", "unknown extractor", "The name is neither built in nor registered under the entry point group eqkir.extractors.")
+UNKNOWN = register(
+    "EQK-EXTRACT-EXTRACTOR",
+    "unknown extractor",
+    "The name is neither built in nor registered under the entry point group eqkir.extractors.",
+)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,25 @@ WHOLES = frozenset({"FRedTree", "FRedNTree", "FConWhole", "FConAccWhole"})
 CONTRACTS = frozenset({"FConWhole", "FConLoop", "FConAccWhole", "FConAccLoop"})
 #: e-nodes that decode into nothing of their own
 FREE = frozenset(
-    {"FReady", "FPick", "FArg", "FConst", "FScalar", "FNil", "FCons", "SPar", "SSeq", "SGNil", "SGCons", "TUnit", "TAx", "TProd", "TRev", "TInter", "TSwz"}
+    {
+        "FReady",
+        "FPick",
+        "FArg",
+        "FConst",
+        "FScalar",
+        "FNil",
+        "FCons",
+        "SPar",
+        "SSeq",
+        "SGNil",
+        "SGCons",
+        "TUnit",
+        "TAx",
+        "TProd",
+        "TRev",
+        "TInter",
+        "TSwz",
+    }
 )
 
 
@@ -66,7 +84,11 @@ def class_labels(graph: FrozenGraph) -> list[frozenset[str]]:
 
 def implementation(node: ENode) -> str | None:
     """``mma`` or ``fma`` for contractions, ``tree`` or ``lanes`` for loop reductions, else None."""
-    return next((a for a in node.attrs if a in ("mma", "fma", "tree", "lanes")), None) if node.op in CONTRACTS or node.op == "FRedLoop" else None
+    return (
+        next((a for a in node.attrs if a in ("mma", "fma", "tree", "lanes")), None)
+        if node.op in CONTRACTS or node.op == "FRedLoop"
+        else None
+    )
 
 
 def function(node: ENode) -> str:

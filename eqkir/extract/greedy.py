@@ -1,8 +1,11 @@
 """Greedy extraction for all rows at once.
 
-Classes are decided children first. Per class and row the cheapest alternative wins. ``greedy-dag`` keeps, per row, the set of weighted classes below each
-class and counts a class that two operands share once; ``greedy-tree`` adds operands up. A segment closes its body: its cost is instances times
-the body's cost, and nothing below it is shared with another segment. In a component of several classes (a cycle of the e-graph) the choice minimises tree
+Classes are decided children first. Per class and row the cheapest alternative wins. ``greedy-dag`` keeps, per row, the set of weighted
+classes below each
+class and counts a class that two operands share once; ``greedy-tree`` adds operands up. A segment closes its body: its cost is instances
+times
+the body's cost, and nothing below it is shared with another segment. In a component of several classes (a cycle of the e-graph) the
+choice minimises tree
 cost, whose least fixpoint with positive weights is acyclic.
 
 Cost: one pass over the e-nodes; numpy works on (shared classes x rows) blocks only where operands can share at all.
@@ -117,7 +120,9 @@ class _Greedy:
         extra = (np.maximum(count - 1, 0) * own).sum(0)
         return np.where(total < inf, total - extra, inf)
 
-    def _keep_set(self, c: int, nodes: list[ENode], used: NDArray[np.int64], i_best: NDArray[np.int64], feasible: Bools, segment: bool) -> None:
+    def _keep_set(
+        self, c: int, nodes: list[ENode], used: NDArray[np.int64], i_best: NDArray[np.int64], feasible: Bools, segment: bool
+    ) -> None:
         if segment or all(not n.kids for n in nodes):
             bits = 0
         else:
@@ -210,7 +215,11 @@ class _Greedy:
 def _members(bits: int) -> NDArray[np.int64]:
     """The set bits, ascending."""
     n = (bits.bit_length() + 7) // 8
-    return np.flatnonzero(np.unpackbits(np.frombuffer(bits.to_bytes(n, "little"), np.uint8), bitorder="little")) if bits else np.zeros(0, np.int64)
+    return (
+        np.flatnonzero(np.unpackbits(np.frombuffer(bits.to_bytes(n, "little"), np.uint8), bitorder="little"))
+        if bits
+        else np.zeros(0, np.int64)
+    )
 
 
 def selection(p: Problem, picks: NDArray[np.int64], row: int) -> Selection | None:

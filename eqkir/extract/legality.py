@@ -51,7 +51,15 @@ def legality(graph: FrozenGraph, table: LabelTable, target: Target) -> Legality:
     for c, alternatives in enumerate(graph.classes):
         for n in alternatives:
             kids = tuple((graph.dtypes[k], labels[k]) for k in n.kids[:2]) if n.op in CONTRACTS or n.op == "SStore" else ()
-            key = (n.op if n.op in CONTRACTS or n.op == "TAx" else "", n.labels, n.path, implementation(n), n.attrs if n.op in ("TAx", *CONTRACTS) else (), graph.dtypes[c], kids)
+            key = (
+                n.op if n.op in CONTRACTS or n.op == "TAx" else "",
+                n.labels,
+                n.path,
+                implementation(n),
+                n.attrs if n.op in ("TAx", *CONTRACTS) else (),
+                graph.dtypes[c],
+                kids,
+            )
             if key not in cache:
                 ok, why = np.ones(table.n, bool), {}
                 for rule, good in _rules(graph, c, n, table, target, labels):

@@ -1,9 +1,11 @@
 """An extraction problem: a frozen graph, weights of every e-node under every row, and the order in which classes can be decided.
 
-The cost of a selection under row r is additive over *distinct* chosen classes (shared classes count once), except that the body of a segment is
+The cost of a selection under row r is additive over *distinct* chosen classes (shared classes count once), except that the body of a
+segment is
 multiplied by its instances::
 
-    total = sum over classes outside segments of weight + sum over segments of (weight + scale * sum over distinct classes of its body of weight)
+    total = sum over classes outside segments of weight + sum over segments of (weight + scale * sum over distinct classes of its body of
+    weight)
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ class Problem:
         return total
 
     def ranks(self, row: int) -> dict[int, int]:
-        """Well-founded height of every class that has a finite legal derivation under `row`; alternatives of least height give an acyclic choice."""
+        """Well-founded height of every class that has a finite legal derivation under `row`; alternatives of least height give an acyclic
+        choice."""
         g = self.graph
         users: dict[int, list[tuple[int, int]]] = {}
         missing: dict[tuple[int, int], int] = {}

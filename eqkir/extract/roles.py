@@ -1,4 +1,5 @@
-"""Roles of axes, computed from the index-notation program: what row templates select on. No role names a kernel or an operation of the source.
+"""Roles of axes, computed from the index-notation program: what row templates select on. No role names a kernel or an operation of the
+source.
 
 ==============  ==============================================================================================
 own, loop       the axis' kind
@@ -49,8 +50,8 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         nodes = [abstract.nodes[i] for i in _below(abstract, puts)]
         accesses = [(p.view, p.ixs) for p in puts] + [(n.attrs[0], n.attrs[2]) for n in nodes if n.op == "Load"]
         last, before = _weights(abstract, accesses, -1, extents), _weights(abstract, accesses, -2, extents)
-        for a in last:
-            roles[a].add("minor")
+        for x in last:
+            roles[x].add("minor")
         contiguous = _heaviest(last)
         if contiguous is not None:
             roles[contiguous].add("contiguous")

@@ -7,11 +7,16 @@ A template (``targets/rows/*.json``) speaks of axis roles (`eqkir.extract.roles`
 ``variants``               list of settings that belong together
 ``set``                    settings common to the template
 
-A *setting* is ``B:<selector>`` (owned block), ``C:<selector>`` (chunk), ``F:<selector>`` (always ``"cover"``: the smallest power of two that
-covers the extent, where a bound is known), ``G`` (band of a swizzle), ``P`` (programs in stride mode, in multiples of the machine's multiprocessors,
-rounded down to a power of two), ``num_warps`` or ``num_stages``. A *selector* is a conjunction of roles joined by ``&``, each possibly negated
-with ``!``. For one parameter the first matching setting counts, in the order variant, grid, set, file defaults. Blocks and chunks are clipped to the
-next power of two of a known extent, but not below the dot minimum of a contraction's axis. Equal rows are kept once; templates take turns until the
+A *setting* is ``B:<selector>`` (owned block), ``C:<selector>`` (chunk), ``F:<selector>`` (always ``"cover"``: the smallest power of two
+that
+covers the extent, where a bound is known), ``G`` (band of a swizzle), ``P`` (programs in stride mode, in multiples of the machine's
+multiprocessors,
+rounded down to a power of two), ``num_warps`` or ``num_stages``. A *selector* is a conjunction of roles joined by ``&``, each possibly
+negated
+with ``!``. For one parameter the first matching setting counts, in the order variant, grid, set, file defaults. Blocks and chunks are
+clipped to the
+next power of two of a known extent, but not below the dot minimum of a contraction's axis. Equal rows are kept once; templates take turns
+until the
 file's `limit`. All values are powers of two.
 """
 
@@ -31,7 +36,8 @@ from eqkir.targets import Target, row_templates
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`bindings`: parameter -> value (``B:i0``, ``C:c``, ``F:c``, ``G:<segment>``, ``P:<segment>``; segments are g0, g1, …); `options`: launch options. Sorted."""
+    """`bindings`: parameter -> value (``B:i0``, ``C:c``, ``F:c``, ``G:<segment>``, ``P:<segment>``; segments are g0, g1, …); `options`:
+    launch options. Sorted."""
 
     bindings: tuple[tuple[str, int], ...]
     options: tuple[tuple[str, int], ...]

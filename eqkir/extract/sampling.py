@@ -19,7 +19,8 @@ BUDGET = 40
 def sample(p: Problem, row: int, prefer: Callable[[int, list[int]], list[int]]) -> Selection | None:
     """One acyclic selection, None where the root has no legal derivation.
 
-    `prefer(c, legal)` orders the legal alternatives of class c. An alternative whose operand is still open (a cycle) is skipped. Following least ranks
+    `prefer(c, legal)` orders the legal alternatives of class c. An alternative whose operand is still open (a cycle) is skipped.
+    Following least ranks
     always ends, so the root always gets its choice when it is feasible at all.
     """
     g, ranks = p.graph, p.ranks(row)
@@ -76,16 +77,16 @@ def random_selection(p: Problem, row: int, rng: random.Random) -> Selection | No
 
 
 def largest(p: Problem) -> Floats:
-    """An upper estimate of the largest finite cost of every class and row (tree cost over well-founded derivations; -inf where there is none)."""
+    """An upper estimate of the largest finite cost of every class and row (tree cost over well-founded derivations; -inf where there is
+    none)."""
     g = p.graph
     out = np.full((len(g.classes), p.weight.shape[1]), -inf)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for comp in p.components:
-            for _ in range(1 if len(comp) == 1 else 2):
-                for c in comp:
-                    for j, n in enumerate(g.classes[c]):
-                        if c not in n.kids:
-                            out[c] = np.maximum(out[c], _value(p, out, p.first[c] + j, n.kids))
+    for comp in p.components:
+        for _ in range(1 if len(comp) == 1 else 2):
+            for c in comp:
+                for j, n in enumerate(g.classes[c]):
+                    if c not in n.kids:
+                        out[c] = np.maximum(out[c], _value(p, out, p.first[c] + j, n.kids))
     return np.asarray(np.minimum(out, 1e300))
 
 
@@ -94,7 +95,8 @@ def _value(p: Problem, cost: Floats, e: int, kids: tuple[int, ...]) -> Floats:
     for k in dict.fromkeys(kids):
         total = total + cost[k]
     w = p.weight[e]
-    full = w + p.scale[e] * total if e in p.scale else w + total
+    with np.errstate(over="ignore", invalid="ignore"):
+        full = w + p.scale[e] * total if e in p.scale else w + total
     return np.asarray(np.where((w < inf) & (total > -inf), np.minimum(full, 1e300), -inf))
 
 

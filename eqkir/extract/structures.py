@@ -28,7 +28,8 @@ class StructureCount:
 def count_structures(p: Problem, cap: int = 20_000) -> StructureCount:
     """Number of distinct acyclic selections (reachable part) whose alternatives are each legal under some row.
 
-    Dynamic programming over classes, users before operands; a state is the set of classes that are needed and not yet decided. With more than
+    Dynamic programming over classes, users before operands; a state is the set of classes that are needed and not yet decided. With more
+    than
     `cap` states, or inside cycles of the e-graph, the count is a lower bound (alternatives inside a cycle are left out).
     """
     g = p.graph
@@ -72,9 +73,7 @@ def structures(p: Problem, cap: int = 20_000) -> int:
     return count_structures(p, cap).count
 
 
-def sample_digests(
-    p: Problem, n: int, decode: Callable[[Selection, int], P], digest: Callable[[P], str], seed: int = 0
-) -> Counter[str]:
+def sample_digests(p: Problem, n: int, decode: Callable[[Selection, int], P], digest: Callable[[P], str], seed: int = 0) -> Counter[str]:
     """Digests of `n` random selections under random rows, with how often each came up. `decode(selection, row)` builds the program."""
     rng = random.Random(seed)
     out: Counter[str] = Counter()

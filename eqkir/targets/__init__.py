@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -49,7 +49,8 @@ def all_targets() -> tuple[Target, ...]:
 
 
 def load_target(spec: str) -> Target:
-    """The target ``provider:name``. Raises `EqkirError`: EQK-TARGET-UNKNOWN unknown, EQK-TARGET-PROVIDER a provider that is not available, EQK-TARGET-FILE."""
+    """The target ``provider:name``. Raises `EqkirError`: EQK-TARGET-UNKNOWN unknown, EQK-TARGET-PROVIDER a provider that is not
+    available, EQK-TARGET-FILE."""
     provider, colon, name = spec.partition(":")
     if provider in REFUSED:
         raise fail(UNAVAILABLE, f"provider {provider!r} is not available", accepted=", ".join(target_names()), stage="target")

@@ -1,6 +1,7 @@
 """Cost models are plug-ins with a declared contract.
 
-A model says two things. `weights`: a non-negative number for every e-node and row, which extractors add up over distinct classes (segments multiply their
+A model says two things. `weights`: a non-negative number for every e-node and row, which extractors add up over distinct classes
+(segments multiply their
 body by `scale`); and `program`: the cost of one whole decoded program. The contract states how they relate:
 
 ``additive``   the cost of a program is the sum of its nodes' costs (each node counted once, times its executions)
@@ -24,8 +25,14 @@ from eqkir.program.abi import Abi
 from eqkir.program.model import Program
 from eqkir.targets import Target
 
-UNKNOWN = register("EQK-EXTRACT-COST", "unknown cost model", "The name is neither built in nor registered under the entry point group eqkir.cost_models.")
-BROKEN = register("EQK-EXTRACT-CONTRACT", "cost model breaks its contract", "A cost model gave a weight that is negative or not a number, or a wrong shape.")
+UNKNOWN = register(
+    "EQK-EXTRACT-COST", "unknown cost model", "The name is neither built in nor registered under the entry point group eqkir.cost_models."
+)
+BROKEN = register(
+    "EQK-EXTRACT-CONTRACT",
+    "cost model breaks its contract",
+    "A cost model gave a weight that is negative or not a number, or a wrong shape.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,13 @@ class Cost:
 
     def to_json(self) -> dict[str, Any]:
         parts = [
-            {"where": p.where, "what": p.what, "kind": p.kind, "cost": round(p.cost, 3), **{k: round(v, 3) for k, v in sorted(p.details.items())}}
+            {
+                "where": p.where,
+                "what": p.what,
+                "kind": p.kind,
+                "cost": round(p.cost, 3),
+                **{k: round(v, 3) for k, v in sorted(p.details.items())},
+            }
             for p in self.parts
         ]
         out = {"total": round(self.total, 3), "parts": parts, "figures": {k: round(v, 3) for k, v in sorted(self.figures.items())}}

@@ -1,6 +1,7 @@
 """The additive form of the roofline: nanoseconds of the whole machine per execution of one instance, for every e-node and row at once.
 
-With S multiprocessors, T threads a program, R = max(1, min(blocks, threads/T) / 2) programs resident on one, ``trips`` executions an instance::
+With S multiprocessors, T threads a program, R = max(1, min(blocks, threads/T) / 2) programs resident on one, ``trips`` executions an
+instance::
 
     load, store   trips * (max(dram, l2) + latency / (S R))      dram = active lanes * bytes / DRAM rate, 0 where instances share the data
                                                               l2   = dram bytes * sector expansion / L2 rate
@@ -9,7 +10,8 @@ With S multiprocessors, T threads a program, R = max(1, min(blocks, threads/T) /
     contraction   matrix unit: trips * max(2 m n k / rate, operand tiles / shared memory rate), m padded; else two slots a lane
     segment       body * ceil(instances / S) * S  +  start cost * ceil(instances / (S R))
 
-A load's latency is the level's that serves it: one miss a sector when a scalar loop runs along the last coordinate. It chooses nodes; whole programs are
+A load's latency is the level's that serves it: one miss a sector when a scalar loop runs along the last coordinate. It chooses nodes;
+whole programs are
 costed by `eqkir.extract.cost.roofline`.
 """
 
@@ -131,7 +133,9 @@ class Proxy:
             dtype = "default"
         if n.op == "FIndex":
             dtype = "index"
-        return np.asarray(trips * (slots * lanes / self.m.lane_rate(dtype) * NS + self.m.op_latency_ns * max(1.0, slots / 4) / self.parallel))
+        return np.asarray(
+            trips * (slots * lanes / self.m.lane_rate(dtype) * NS + self.m.op_latency_ns * max(1.0, slots / 4) / self.parallel)
+        )
 
     def _region_size(self, n: ENode) -> int:
         """Nodes of a combine region (each counted once), at least 1."""
@@ -177,5 +181,3 @@ class Proxy:
 def proxy_weights(graph: FrozenGraph, table: LabelTable, abi: Abi, target: Target, legal: Bools) -> Weights:
     """The additive roofline weights (ns). `legal` is not needed: illegal pairs are masked by the caller."""
     return Proxy(graph, table, abi, target).weights()
-
-

@@ -9,11 +9,14 @@ Per segment, with N instances, R programs resident on each of S multiprocessors,
     latency   (start + critical path of one instance) * max(1, N / C)
     tail      ceil(N / S) S / N            multiprocessors that idle at the end
 
-    segment = max of the five + overlap * (sum of the others), overlap = max(OVERLAP, ALONE / R), OVERLAP where chunk loops issue loads ahead
+    segment = max of the five + overlap * (sum of the others), overlap = max(OVERLAP, ALONE / R), OVERLAP where chunk loops issue loads
+    ahead
     total   = launch + sum of segments + barrier * (phases - 1)
 
-The critical path adds, per block of items, one load latency (the level that serves it; divided by ``num_stages - 1`` in chunk loops, where loads are
-issued ahead), one issue latency an operation, one barrier a reduction; loops multiply by their trips. `contract` is not additive (maximum, reuse); it is monotone in bytes, work and executions.
+The critical path adds, per block of items, one load latency (the level that serves it; divided by ``num_stages - 1`` in chunk loops,
+where loads are
+issued ahead), one issue latency an operation, one barrier a reduction; loops multiply by their trips. `contract` is not additive
+(maximum, reuse); it is monotone in bytes, work and executions.
 """
 
 from __future__ import annotations
@@ -86,9 +89,7 @@ class _Segment:
 
     def _run(self) -> None:
         moved = accesses(self.shape, self.m, self.s, self.items, self.concurrent)
-        memory = [
-            (a, a.dram * a.gaps / self.m.dram_bytes_per_s * NS, a.l2 / self.m.l2_bytes_per_s * NS * self.tail) for a in moved
-        ]
+        memory = [(a, a.dram * a.gaps / self.m.dram_bytes_per_s * NS, a.l2 / self.m.l2_bytes_per_s * NS * self.tail) for a in moved]
         compute = [(v, *self._work(v)) for v in self.items]
         terms = {
             "dram": sum(d for _, d, _ in memory),
@@ -148,7 +149,8 @@ class _Segment:
         return MEMORY_SLOTS * max(lanes / vector, float(self.threads))
 
     def _overlap(self) -> float:
-        """The part of the other terms that does not hide: little where many programs are resident or loads are issued ahead in a chunk loop."""
+        """The part of the other terms that does not hide: little where many programs are resident or loads are issued ahead in a chunk
+        loop."""
         ahead = any(self._ahead(v.loops) > 1 and _is_access(v) for v in self.items)
         return OVERLAP if ahead else max(OVERLAP, ALONE / self.occ.resident)
 

@@ -31,7 +31,8 @@ def contiguous_axes(ixs: tuple[Expr, ...]) -> tuple[str, ...]:
 
 
 def run_length(ixs: tuple[Expr, ...], lanes: Callable[[str], float], extents: tuple[float, ...]) -> float:
-    """Elements in a row that one execution touches: lanes along the last coordinate, and on along the one before while a whole row is covered.
+    """Elements in a row that one execution touches: lanes along the last coordinate, and on along the one before while a whole row is
+    covered.
 
     `lanes(axis)`: active lanes of the axis at this access (1 where it has none); `extents`: of the view's dimensions.
     """

@@ -1,12 +1,13 @@
-"""A structured program as a flat list of visits: every item with its executions per instance and its lanes. Shared by the whole-program cost models."""
+"""A structured program as a flat list of visits: every item with its executions per instance and its lanes. Shared by the whole-program
+cost models."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from eqkir.base.expr import Param, substitute
 from eqkir.base.expr import Int as IntExpr
+from eqkir.base.expr import Param, substitute
 from eqkir.extract.extents import Extents
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store, order_labels

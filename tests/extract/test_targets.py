@@ -1,0 +1,72 @@
+"""Target files: every one loads, every field is read by something, refusals are coded."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import eqkir
+from eqkir.base.diagnostics import EqkirError
+from eqkir.targets import Target, all_targets, load_target, parse_target, row_templates, target_names
+
+HERE = Path(eqkir.__file__).parent
+
+
+def test_described_targets() -> None:
+    assert target_names() == ("triton:nvidia-a100", "triton:nvidia-b200", "triton:nvidia-h200")
+    assert {t.arch for t in all_targets()} == {"sm_80", "sm_90", "sm_100"}
+    assert load_target("triton:nvidia-h200").compiler_target() == ("cuda", 90, 32)
+    for t in all_targets():
+        assert t.title and t.sources and t.max_shared_per_block <= t.shared_per_sm
+        assert row_templates(t.rows)["templates"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ("triton:nvidia-h100x", "EQK-TARGET-UNKNOWN"),
+        ("nvidia-h200", "EQK-TARGET-UNKNOWN"),
+        ("", "EQK-TARGET-UNKNOWN"),
+        ("cuda:nvidia-h200", "EQK-TARGET-UNKNOWN"),
+        ("weft:riscv", "EQK-TARGET-PROVIDER"),
+        ("mojo:x86", "EQK-TARGET-PROVIDER"),
+        ("mojo", "EQK-TARGET-PROVIDER"),
+    ],
+)
+def test_refusals_are_coded(spec: str, code: str) -> None:
+    with pytest.raises(EqkirError) as e:
+        load_target(spec)
+    assert e.value.diagnostics[0].code == code and "triton:nvidia-h200" in e.value.diagnostics[0].accepted
+
+
+@pytest.mark.parametrize(
+    "change", [{"sms": 0}, {"nonsense": 1}, {"op_slots": {"exp": 4}}, {"dram_bytes_per_s": -1}, {"dots": [{"a": "q4"}]}]
+)
+def test_malformed_files_are_diagnosed(change: dict[str, object]) -> None:
+    text = files("eqkir.targets").joinpath("data/nvidia-h200.json").read_text()
+    with pytest.raises(EqkirError) as e:
+        parse_target(json.dumps({**json.loads(text), **change}), "changed.json")
+    d = e.value.diagnostics[0]
+    assert d.code == "EQK-TARGET-FILE" and d.pointer.startswith("/") and "changed.json" in d.message
+    with pytest.raises(EqkirError):
+        parse_target("{", "cut.json")
+
+
+def test_every_field_has_a_reader() -> None:
+    """A capability nobody reads is a defect: each field name occurs as an attribute somewhere in the package (the model's own methods
+    count)."""
+    text = "\n".join(p.read_text() for p in sorted(HERE.rglob("*.py")))
+    unread = [f for f in Target.model_fields if not re.search(rf"\.{f}\b", text)]
+    assert unread == []
+
+
+def test_no_machine_is_known_to_code() -> None:
+    for p in sorted([*HERE.joinpath("extract").rglob("*.py"), *HERE.joinpath("targets").rglob("*.py")]):
+        assert not re.search(
+            r"h200|a100|b200|hopper|ampere|blackwell",
+            re.sub(r'""".*?"""', "", p.read_text(), flags=re.S).lower().replace("triton:nvidia-h200", ""),
+        ), p
