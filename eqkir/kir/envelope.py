@@ -28,7 +28,7 @@ from eqkir.kir.reference_codes import Trap
 class Envelope:
     """What a view may hold after the kernel; all arrays have the view's logical shape.
 
-    `value` ± `bound` is `[lo, hi]` as a midpoint (f64; integers and bools in their own dtype with bound 0; NaN where NaN is
+    `value` ± `bound` is `[lo, hi]` as a midpoint where that is finite (f64; integers and bools in their own dtype with bound 0; NaN where NaN is
     certain). `ambiguous`: nothing is known. `written`: the kernel stores the element; the others keep what they held.
     """
 
@@ -122,7 +122,7 @@ class Enveloper(Machine[Num]):
         if dtype not in FLOATS:
             return Envelope(dtype, lo, np.zeros(lo.shape), amb, written, lo, lo)
         with np.errstate(all="ignore"):  # ends may be infinite
-            mid = np.where(lo == hi, lo, lo / 2 + hi / 2)
+            mid = np.where(lo == hi, lo, np.where((lo == -np.inf) & (hi == np.inf), 0.0, lo / 2 + hi / 2))
             bound = np.where(lo == hi, 0.0, np.maximum(hi - mid, mid - lo))
         mid, lo, hi = (np.where(nan, np.nan, v) for v in (mid, lo, hi))
         return Envelope(dtype, mid, np.where(nan, 0.0, bound), amb, written, lo, hi)
@@ -191,7 +191,7 @@ def _judge(e: Envelope, a: Array) -> tuple[Array, Array]:
     v = a.astype(np.float64)
     with np.errstate(all="ignore"):
         signed = (e.lo == 0) & (e.hi == 0) & (np.signbit(e.lo) == np.signbit(e.hi))
-        good = np.where(np.isnan(e.value), np.isnan(v), (v >= e.lo) & (v <= e.hi) & ~(signed & (np.signbit(v) != np.signbit(e.lo))))
+        good = np.where(np.isnan(e.lo), np.isnan(v), (v >= e.lo) & (v <= e.hi) & ~(signed & (np.signbit(v) != np.signbit(e.lo))))
         ratio = np.abs(v - e.value) / e.bound
     return good, np.where((e.bound > 0) & np.isfinite(ratio), ratio, 0.0)
 

@@ -169,7 +169,8 @@ def exact_sum(x: Array, y: Array, down: bool, dtype: str) -> Array:
     if dtype == "f64" and not _REALS:
         return s
     err = floats.two_sum_error(x, y, s)
-    off = (err < 0) if down else (err > 0)
+    lost = np.isinf(s) & np.isfinite(x) & np.isfinite(y)
+    off = ((err < 0) if down else (err > 0)) | lost
     return np.where(off, np.nextafter(s, -np.inf if down else np.inf), s) if off.any() else s
 
 
@@ -223,7 +224,9 @@ def mul(x: Num, y: Num, square: bool = False) -> Num:
     if square:
         lo = np.where((x.lo <= 0) & (x.hi >= 0), 0.0, lo)
     certain = known(x) & known(y)
-    raw_lo, raw_hi = outward(lo, hi) if x.dtype == "f64" else (lo, hi)
+    raw_lo, raw_hi = _enclose(lo, hi, x, y) if x.dtype == "f64" else (lo, hi)
+    if square:
+        raw_lo = np.maximum(raw_lo, 0.0)
     out = finish(x.dtype, *((raw_lo, raw_hi) if _REALS else (lo, hi)), certain, nan, amb)
     lo, hi = raw_lo, raw_hi
     if out.nan is not None:
@@ -248,7 +251,7 @@ def div(x: Num, y: Num) -> Num:
         nan, amb = both(nan, sure), both(amb, inf & ~sure)
     lo, hi = _candidates(np.divide, x, y)
     if x.dtype != "f64" or _REALS:
-        lo, hi = outward(lo, hi)
+        lo, hi = _enclose(lo, hi, x, y)
     return finish(x.dtype, lo, hi, certain, nan, amb)
 
 
@@ -258,6 +261,21 @@ def outward(lo: Array, hi: Array) -> tuple[Array, Array]:
         np.where((lo == 0) | np.isinf(lo), lo, np.nextafter(lo, -np.inf)),
         np.where((hi == 0) | np.isinf(hi), hi, np.nextafter(hi, np.inf)),
     )
+
+
+def _enclose(lo: Array, hi: Array, x: Num, y: Num) -> tuple[Array, Array]:
+    """Ends of x * y or x / y, rounded in f64 (perhaps to zero or infinity), one step outward within the certain sign.
+
+    A certain zero or infinity among the operands makes an exact result.
+    """
+    keep = np.zeros(lo.shape, bool)
+    for v in (x, y):
+        keep |= (v.lo == v.hi) & ((v.lo == 0) | np.isinf(v.lo))
+    plus = ((x.lo >= 0) & (y.lo >= 0)) | ((x.hi <= 0) & (y.hi <= 0))
+    minus = ((x.lo >= 0) & (y.hi <= 0)) | ((x.hi <= 0) & (y.lo >= 0))
+    low, high = np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)
+    low, high = np.where(plus & (low < 0), 0.0, low), np.where(minus & (high > 0), -0.0, high)
+    return np.where(keep, lo, low), np.where(keep, hi, high)
 
 
 def fma(x: Num, y: Num, z: Num) -> Num:
@@ -330,7 +348,7 @@ def logic(fn: str, x: Num, y: Num) -> Num:
         dominant = fn == "or"
         decided = np.zeros(v.shape, bool)
         for s in (x, y):
-            decided |= (s.lo == dominant) & ~(False if s.amb is None else s.amb)
+            decided |= (s.lo == dominant) & (True if s.amb is None else ~s.amb)
         v, amb = np.where(decided, dominant, v), amb & ~decided
     return Num("bool", v, v, None, amb)
 

@@ -69,7 +69,7 @@ def _wide(fn: str) -> Callable[[Array], Array]:
 
 
 def _function(fn: str, x: Num) -> Num:
-    f: Callable[[Array], Array] = _wide(fn) if x.dtype == "f64" else FUNCTIONS[fn]
+    f: Callable[[Array], Array] = _wide(fn) if x.dtype == "f64" and fn != "sqrt" else FUNCTIONS[fn]
     nan, amb = x.nan, x.amb
     low, high = RANGE.get(fn, (-np.inf, np.inf))
     if fn in RANGE:

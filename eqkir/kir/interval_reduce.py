@@ -118,8 +118,8 @@ def _product(x: Num, nan: Array | None, amb: Array | None) -> Num:
     safe = top * (1 + gamma(n, unit(x.dtype))) < fmt.max
     g = gamma(n - 1, unit(x.dtype)) + gamma(n + 1, 2.0**-53)
     low, high = np.prod(small, -1), np.prod(large, -1)
-    deep = (high > 0) & (crossing | ~(bottom * (1 - gamma(n, unit(x.dtype))) > 2.0**fmt.emin))
-    sink = np.where(deep & safe, n * fmt.tiny * top * (1 + 2 * g), 0.0)
+    deep = np.all(large > 0, -1) & (crossing | ~(bottom * (1 - gamma(n, unit(x.dtype))) > 2.0**fmt.emin))
+    sink = np.where(deep & safe, 4 * n * fmt.tiny * top * (1 + 2 * g), 0.0)  # of the tree, and of this evaluation
     low, high = low * (1 - min(g, 1.0)) - sink, high * (1 + g) + sink
     odd = np.sum(b < 0, -1) % 2 == 1
     lo = np.where(crossing, -high, np.where(odd, -high, low))
@@ -150,17 +150,18 @@ def contract(a: Num, b: Num, acc: str) -> Num:
         radius = np.matmul(np.abs(ca), rb) + np.matmul(ra, np.abs(cb) + rb)
         radius = radius * (1 + gamma(4 * k, 2.0**-53))
     computed = size * gamma(2 * k, u) if k > 1 or acc == "f64" else size * 0  # one product of narrower floats is exact
-    slack = np.zeros(1) if k == 1 else size * gamma(k, unit(acc)) + np.where(size > 0, k * fmt.tiny, 0.0)  # `finish` rounds one product
+    nonzero = size > 0 if acc != "f64" else np.matmul(((np.abs(ca) + ra) > 0).astype(np.float32), ((np.abs(cb) + rb) > 0).astype(np.float32)) > 0
+    room = np.where(nonzero, 2 * k * fmt.tiny, 0.0) if k > 1 or acc == "f64" else np.zeros(1)  # products that underflow
+    slack = size * gamma(k, unit(acc)) + room if k > 1 or acc == "f64" else np.zeros(1)  # else `finish` rounds the one product
     base_lo, base_hi = outward((mid - radius - computed).astype(np.float64), (mid + radius + computed).astype(np.float64))
     lo, hi = base_lo - slack, base_hi + slack
     over = size * (1 + gamma(k, unit(acc))) >= fmt.max
     if k == 1:
-        over = np.zeros(1, bool)
+        over = np.zeros(lo.shape, bool)
     nan, amb = None, over if over.any() else None
     if oa is not None or ob is not None:
         lo, hi, nan, amb = _special(a, b, lo, hi, amb)
     out = finish(acc, lo, hi, np.zeros(lo.shape, bool), nan, less(amb, nan))
-    room = np.where(size > 0, k * fmt.tiny, 0.0)
     return replace(out, start=Start(base_lo - room, base_hi + room, size, k))
 
 

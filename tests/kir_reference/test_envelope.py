@@ -49,8 +49,10 @@ def mean_and_variance(dtype: str = "f32") -> Kernel:
     body = [
         op("cast", "x", x="x_A", dtype="f32"), op("reduce", "s", xs=["x"], axes=[1], fn="sum"), op("extent", "n", extent="N"),
         op("cast", "nf", x="n", dtype="f32"), op("binary", "mean", fn="div", x="s", y="nf"), op("reshape", "m1", x="mean", shape=["M", 1]),
-        op("binary", "c", fn="sub", x="x", y="m1"), op("binary", "sq", fn="mul", x="c", y="c"), op("reduce", "ss", xs=["sq"], axes=[1], fn="sum"),
-        op("binary", "var", fn="div", x="ss", y="nf"), op("constant", "eps", dtype="f32", value=1e-5), op("binary", "ve", fn="add", x="var", y="eps"),
+        op("binary", "c", fn="sub", x="x", y="m1"), op("binary", "sq", fn="mul", x="c", y="c"),
+        op("reduce", "ss", xs=["sq"], axes=[1], fn="sum"),
+        op("binary", "var", fn="div", x="ss", y="nf"), op("constant", "eps", dtype="f32", value=1e-5),
+        op("binary", "ve", fn="add", x="var", y="eps"),
         op("unary", "rs", fn="rsqrt", x="ve"), op("reshape", "r1", x="rs", shape=["M", 1]), op("binary", "q", fn="mul", x="c", y="r1"),
         op("cast", "r", x="q", dtype=dtype),
     ]  # fmt: skip
@@ -65,9 +67,11 @@ def welford() -> Kernel:
     """Population variance by Chan's combine on (mean, m2, count)."""
     names = ["ma", "sa", "na", "mb", "sb", "nb"]
     body = [
-        op("binary", "n", fn="add", x="na", y="nb"), op("binary", "d", fn="sub", x="mb", y="ma"), op("binary", "w", fn="div", x="nb", y="n"),
+        op("binary", "n", fn="add", x="na", y="nb"), op("binary", "d", fn="sub", x="mb", y="ma"),
+        op("binary", "w", fn="div", x="nb", y="n"),
         op("binary", "dw", fn="mul", x="d", y="w"), op("binary", "m", fn="add", x="ma", y="dw"), op("binary", "dd", fn="mul", x="d", y="d"),
-        op("binary", "ddw", fn="mul", x="dd", y="w"), op("binary", "cross", fn="mul", x="ddw", y="na"), op("binary", "t", fn="add", x="sa", y="sb"),
+        op("binary", "ddw", fn="mul", x="dd", y="w"), op("binary", "cross", fn="mul", x="ddw", y="na"),
+        op("binary", "t", fn="add", x="sa", y="sb"),
         op("binary", "s", fn="add", x="t", y="cross"),
     ]  # fmt: skip
     combine = {"args": [{"id": i, "dtype": "f32"} for i in names], "body": body, "yields": ["m", "s", "n"]}
@@ -333,8 +337,10 @@ def test_nan_and_infinity_must_match() -> None:
 
 def test_a_decision_within_the_bounds_covers_both_alternatives() -> None:
     body = [
-        op("reduce", "s", xs=["x_A"], axes=[1], fn="sum"), op("constant", "z", dtype="f32", value=0.0), op("compare", "c", fn="gt", x="s", y="z"),
-        op("constant", "one", dtype="f32", value=1.0), op("constant", "two", dtype="f32", value=2.0), op("select", "r", cond="c", x="one", y="two"),
+        op("reduce", "s", xs=["x_A"], axes=[1], fn="sum"), op("constant", "z", dtype="f32", value=0.0),
+        op("compare", "c", fn="gt", x="s", y="z"),
+        op("constant", "one", dtype="f32", value=1.0), op("constant", "two", dtype="f32", value=2.0),
+        op("select", "r", cond="c", x="one", y="two"),
     ]  # fmt: skip
     k = whole({"A": "f32"}, ("f32", ["M"]), body, "r", ["M", "N"], "M N")
     x = np.random.default_rng(13).standard_normal((3, 50)).astype(np.float32)

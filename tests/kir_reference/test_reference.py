@@ -165,7 +165,8 @@ def test_max_propagates_nan_wherever_it_stands() -> None:
 def argmax(order: str = "lt"):
     args = [{"id": i, "dtype": d} for i, d in (("av", "f32"), ("ai", "index"), ("bv", "f32"), ("bi", "index"))]
     body = [
-        op("compare", "gt", fn="gt", x="av", y="bv"), op("compare", "eq", fn="eq", x="av", y="bv"), op("compare", "lt", fn=order, x="ai", y="bi"),
+        op("compare", "gt", fn="gt", x="av", y="bv"), op("compare", "eq", fn="eq", x="av", y="bv"),
+        op("compare", "lt", fn=order, x="ai", y="bi"),
         op("binary", "tie", fn="and", x="eq", y="lt"), op("binary", "left", fn="or", x="gt", y="tie"),
         op("select", "v", cond="left", x="av", y="bv"), op("select", "i", cond="left", x="ai", y="bi"),
     ]  # fmt: skip
@@ -197,7 +198,8 @@ def test_contract_accumulates_in_the_named_dtype() -> None:
         [view("A", "in", "i8", "B", "M", "K"), view("W", "in", "i8", "K", "B"), view("Y", "out", "i32", "B", "M")],
         [
             *indices(["B", "M", "K"]), op("load", "a", view="A", coords=["i0", "i1", "i2"]),
-            op("reshape", "c0", x="j0", shape=[1, "B"]), op("reshape", "c1", x="j2", shape=["K", 1]), op("load", "w", view="W", coords=["c1", "c0"]),
+            op("reshape", "c0", x="j0", shape=[1, "B"]), op("reshape", "c1", x="j2", shape=["K", 1]),
+            op("load", "w", view="W", coords=["c1", "c0"]),
             op("contract", "r", lhs="a", rhs="w", reduce=[[2, 0]], batch=[[0, 1]], acc="i32"),
             op("reshape", "s0", x="j0", shape=["B", 1]), op("store", view="Y", coords=["s0", "j1"], value="r"),
         ],
