@@ -1,0 +1,148 @@
+"""The matrix on the provider: emitted kernels in Triton's interpreter, and compiled offline. Batched over the check workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqkir.base.diagnostics import EqkirError
+from eqkir.base.expr import evaluate
+from eqkir.driver import programs
+from eqkir.driver.artifacts import digest
+from eqkir.kir.envelope import Envelope, compare
+from eqkir.kir.memory import ViewArg
+from eqkir.program.interp_space import Space
+from eqkir.program.model import Item, Loop, Program
+from tests.matrix.cells import Case, Cell, Subject
+
+if TYPE_CHECKING:
+    from eqkir.emit.triton.artifact import Artifact
+
+#: columns of the matrix on each engine
+CONFIGS = {"interpreter": ("chosen", "worst", "random-0", "random-1"), "compile": ("chosen", "random-0")}
+#: executions of loop bodies and instances in one launch on the interpreter (about 2 ms each), and cases a cell
+BUDGET, CASES = 150, 5
+
+
+def arrays(args: Mapping[str, Any]) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+    """(views, scalars): arrays over the arguments' own memory, so that sharing, gaps and strides stay visible."""
+    views, scalars = {}, {}
+    for k, v in args.items():
+        if not isinstance(v, ViewArg):
+            scalars[k] = v.item() if isinstance(v, np.generic) else v
+        elif 0 in v.shape or not v.memory.size:
+            views[k] = np.empty(v.shape, v.memory.dtype)
+        else:
+            size = v.memory.itemsize
+            views[k] = np.ndarray(v.shape, v.memory.dtype, v.memory, v.offset * size, tuple(s * size for s in v.strides))
+    return views, scalars
+
+
+def steps(program: Program, symbols: Mapping[str, int]) -> int:
+    """Instances and loop iterations that one launch executes."""
+
+    def trips(items: Sequence[Item]) -> int:
+        n = 1
+        for i in items:
+            if isinstance(i, Loop):
+                extent = int(evaluate(program.axis[i.axis].extent, lambda a: symbols[a.args[0]]))
+                n += -(-extent // program.lanes(i.label)) * trips(i.body)
+        return n
+
+    return sum(Space(program, s, symbols).length * sum(trips(p) for p in s.phases) for s in program.segments)
+
+
+def affordable(subject: Subject, program: Program, n: int, at: int) -> list[Case]:
+    """n cases from position at*n on that fit the budget; every kernel has small shapes, so there are some."""
+    pool = subject.cases()
+    pool = pool[at * n % len(pool) :] + pool[: at * n % len(pool)]
+    scalars = {k: int(v) for k, v in subject.entry.get("scalars", {}).items() if isinstance(v, int)}
+    fits = [c for c in pool if steps(program, {**dict(c.symbols), **scalars}) <= BUDGET]
+    return fits[:n]
+
+
+def prepare(subject: Subject, config: str, at: int, cell: Cell) -> tuple[Artifact, list[tuple[Case, Any, dict[str, Envelope]]]] | None:
+    """Emit one program and choose its cases; a refusal becomes a fault of the cell."""
+    from eqkir.emit.triton import emit
+
+    try:
+        program = subject.program(config)
+        cell.digest = digest(programs.dumps(program))
+        artifact = emit(program)
+        made = [(c, m) for c in affordable(subject, program, CASES, at) if (m := subject.case(c)) is not None]
+        return artifact, [(c, args, expected) for c, (args, expected) in made]
+    except EqkirError as e:
+        cell.faults.append(str(e)[:400])
+    except Exception as e:  # every cell gets a verdict
+        cell.faults.append(f"{type(e).__name__}: {e}"[:400])
+    return None
+
+
+def interpret(names: Sequence[str], jobs: int) -> list[Cell]:
+    """Cells of the interpreter columns."""
+    from eqkir.emit.triton.checks import Case as Launch
+    from eqkir.emit.triton.checks import interpret_batch
+
+    out: list[Cell] = []
+    for start in range(0, len(names), 8):
+        cells, work = [], []
+        for n, name in enumerate(names[start : start + 8], start):
+            subject = Subject(name)
+            for k, config in enumerate(CONFIGS["interpreter"]):
+                cell = Cell(name, config)
+                out.append(cell)
+                made = prepare(subject, config, n + k, cell)
+                if made:
+                    cells.append((cell, made[1]))
+                    work.append((made[0], [Launch(*arrays(args)) for _, args, _ in made[1]]))
+        begin = time.perf_counter()
+        for (cell, cases), outcomes in zip(cells, interpret_batch(work, processes=jobs), strict=True):
+            for (case, _, expected), o in zip(cases, outcomes, strict=True):
+                judge(cell, case, expected, o)
+            if not cell.cases and not cell.faults:
+                cell.faults.append("no case fits the interpreter's budget")
+            cell.seconds = (time.perf_counter() - begin) / len(cells)
+    return out
+
+
+def judge(cell: Cell, case: Case, expected: Mapping[str, Envelope], outcome: Any) -> None:
+    if outcome.error:
+        cell.faults.append(f"{case}: {outcome.error}"[:400])
+        return
+    verdict = compare(expected, {k: outcome.arrays[k] for k in expected})
+    cell.cases, cell.elements, cell.excluded = cell.cases + 1, cell.elements + verdict.elements, cell.excluded + verdict.excluded
+    if verdict.ok:
+        cell.worst = max(cell.worst, float(verdict.worst))
+    else:
+        cell.faults.append(f"{case}: {verdict.first} ({verdict.mismatches} of {verdict.elements} elements)")
+
+
+def compiled(names: Sequence[str], jobs: int) -> list[Cell]:
+    """Cells of the compile columns: every variant compiles for the default target, clean PTX, no spills."""
+    from eqkir.emit.triton import emit
+    from eqkir.emit.triton.checks import compile_batch
+
+    out, work = [], []
+    for name in names:
+        subject = Subject(name)
+        for config in CONFIGS["compile"]:
+            cell = Cell(name, config)
+            out.append(cell)
+            try:
+                program = subject.program(config)
+                cell.digest = digest(programs.dumps(program))
+                work.append((cell, emit(program)))
+            except Exception as e:  # every cell gets a verdict
+                cell.faults.append(f"{type(e).__name__}: {e}"[:400])
+    for (cell, _), r in zip(work, compile_batch([a for _, a in work], processes=jobs), strict=True):
+        cell.cases = 1
+        cell.faults += [str(x)[:400] for x in r.faults]
+    return out
+
+
+def run(engine: str, names: Sequence[str], jobs: int) -> list[Cell]:
+    """All cells of an engine's columns."""
+    return (interpret if engine == "interpreter" else compiled)(names, jobs)

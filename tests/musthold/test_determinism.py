@@ -1,0 +1,56 @@
+"""The same input gives the same bytes, in one process or many, whatever PYTHONHASHSEED."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.matrix.cells import REPRESENTATIVE, ROOT, kernels
+
+SCRIPT = """
+import json, sys
+from eqkir.driver.artifacts import digest
+from eqkir.driver.programs import dumps
+from eqkir.emit.triton import emit
+from tests.matrix.cells import Subject
+
+out = {}
+for name in sys.argv[1].split(","):
+    for config in sys.argv[2].split(","):
+        subject = Subject(name)
+        program = subject.program(config)
+        artifact = emit(program)
+        out[f"{name} {config}"] = [digest(dumps(program)), digest(artifact if isinstance(artifact, str) else artifact.source)]
+print(json.dumps(out))
+"""
+
+
+def digests(names: list[str], configs: list[str], seed: str) -> dict[str, list[str]]:
+    env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+    r = subprocess.run(
+        [sys.executable, "-P", "-c", SCRIPT, ",".join(names), ",".join(configs)], env=env, capture_output=True, text=True, timeout=900, cwd="/"
+    )
+    assert r.returncode == 0, r.stderr[-2000:]
+    out: dict[str, list[str]] = json.loads(r.stdout.splitlines()[-1])
+    return out
+
+
+def test_program_and_source_have_the_same_bytes_under_every_hash_seed() -> None:
+    names = list(REPRESENTATIVE[:8])
+    configs = ["chosen", "worst", "random-5", "without-own"]
+    first = digests(names, configs, "0")
+    assert len(first) == len(names) * len(configs)
+    for seed in ("1", "4242"):
+        again = digests(list(reversed(names)), configs, seed)
+        assert again == first, sorted(k for k in first if first[k] != again[k])
+
+
+@pytest.mark.slow
+def test_the_whole_corpus_has_the_same_bytes_under_every_hash_seed() -> None:
+    names = kernels()
+    first = digests(names, ["chosen", "worst", "random-0"], "7")
+    assert digests(names, ["chosen", "worst", "random-0"], "31") == first
