@@ -2,8 +2,7 @@
 
 1. Binding rows of the target (`rows`), legality of every e-node under every row (`legality`), weights (the cost model's additive form).
 2. The extractor proposes a selection a row. Each distinct structure is decoded once and costed exactly under all rows that picked it; the
-orders and
-   modes of the best structures' segments are varied besides, because their effect (reuse between instances) is not additive.
+   orders and modes of the best structures' segments are varied besides, because their effect (reuse between instances) is not additive.
 3. In order of exact cost (ties by digest): whole-program limits, then `verify`. The first program that survives is chosen.
 4. When none of the `k` best does, the rest is tried; at last P0, reported as such (`Choice.fallback`).
 """

@@ -1,12 +1,9 @@
 """Greedy extraction for all rows at once.
 
 Classes are decided children first. Per class and row the cheapest alternative wins. ``greedy-dag`` keeps, per row, the set of weighted
-classes below each
-class and counts a class that two operands share once; ``greedy-tree`` adds operands up. A segment closes its body: its cost is instances
-times
-the body's cost, and nothing below it is shared with another segment. In a component of several classes (a cycle of the e-graph) the
-choice minimises tree
-cost, whose least fixpoint with positive weights is acyclic.
+classes below each class and counts a class that two operands share once; ``greedy-tree`` adds operands up. A segment closes its body: its
+cost is instances times the body's cost, and nothing below it is shared with another segment. In a component of several classes (a cycle
+of the e-graph) the choice minimises tree cost, whose least fixpoint with positive weights is acyclic.
 
 Cost: one pass over the e-nodes; numpy works on (shared classes x rows) blocks only where operands can share at all.
 """

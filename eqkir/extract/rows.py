@@ -8,16 +8,11 @@ A template (``targets/rows/*.json``) speaks of axis roles (`eqkir.extract.roles`
 ``set``                    settings common to the template
 
 A *setting* is ``B:<selector>`` (owned block), ``C:<selector>`` (chunk), ``F:<selector>`` (always ``"cover"``: the smallest power of two
-that
-covers the extent, where a bound is known), ``G`` (band of a swizzle), ``P`` (programs in stride mode, in multiples of the machine's
-multiprocessors,
-rounded down to a power of two), ``num_warps`` or ``num_stages``. A *selector* is a conjunction of roles joined by ``&``, each possibly
-negated
-with ``!``. For one parameter the first matching setting counts, in the order variant, grid, set, file defaults. Blocks and chunks are
-clipped to the
-next power of two of a known extent, but not below the dot minimum of a contraction's axis. Equal rows are kept once; templates take turns
-until the
-file's `limit`. All values are powers of two.
+that covers the extent, where a bound is known), ``G`` (band of a swizzle), ``P`` (programs in stride mode, in multiples of the machine's
+multiprocessors, rounded down to a power of two), ``num_warps`` or ``num_stages``. A *selector* is a conjunction of roles joined by ``&``,
+each possibly negated with ``!``. For one parameter the first matching setting counts, in the order variant, grid, set, file defaults.
+Blocks and chunks are clipped to the next power of two of a known extent, but not below the dot minimum of a contraction's axis. Equal
+rows are kept once; templates take turns until the file's `limit`. All values are powers of two.
 """
 
 from __future__ import annotations

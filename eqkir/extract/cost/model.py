@@ -1,8 +1,7 @@
 """Cost models are plug-ins with a declared contract.
 
 A model says two things. `weights`: a non-negative number for every e-node and row, which extractors add up over distinct classes
-(segments multiply their
-body by `scale`); and `program`: the cost of one whole decoded program. The contract states how they relate:
+(segments multiply their body by `scale`); and `program`: the cost of one whole decoded program. The contract states how they relate:
 
 ``additive``   the cost of a program is the sum of its nodes' costs (each node counted once, times its executions)
 ``monotone``   adding a node, a lane, an execution or a byte never makes a program cheaper

@@ -1,11 +1,9 @@
 """Registers, shared memory and resident programs, estimated from a structured program.
 
 Registers of a thread: a base, plus the largest sum of fragments that are live across a synchronising item (reduction, contraction, loop),
-plus what is
-in flight between two of them: all loaded fragments, or the widest fragment up to `PIPELINE` registers. Pointwise values replace their
-operands.
-Loads that a chunk loop issues ahead and operands of the matrix unit live in shared memory: ``num_stages`` tiles of a load, one of a
-computed operand. A fragment of L lanes of w bytes takes ``L * max(w, 2) / (4 * threads)`` registers.
+plus what is in flight between two of them: all loaded fragments, or the widest fragment up to `PIPELINE` registers. Pointwise values
+replace their operands. Loads that a chunk loop issues ahead and operands of the matrix unit live in shared memory: ``num_stages`` tiles
+of a load, one of a computed operand. A fragment of L lanes of w bytes takes ``L * max(w, 2) / (4 * threads)`` registers.
 """
 
 from __future__ import annotations
@@ -29,8 +27,7 @@ SPILL = 1.0
 @dataclass(frozen=True, slots=True)
 class Occupancy:
     """Per program (block): estimated registers a thread and how many it may have, shared bytes, how many programs fit on one
-    multiprocessor (at
-    least 1), and the limit that it breaks."""
+    multiprocessor (at least 1), and the limit that it breaks."""
 
     registers: float
     limit: int

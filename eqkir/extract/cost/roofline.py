@@ -14,9 +14,8 @@ Per segment, with N instances, R programs resident on each of S multiprocessors,
     total   = launch + sum of segments + barrier * (phases - 1)
 
 The critical path adds, per block of items, one load latency (the level that serves it; divided by ``num_stages - 1`` in chunk loops,
-where loads are
-issued ahead), one issue latency an operation, one barrier a reduction; loops multiply by their trips. `contract` is not additive
-(maximum, reuse); it is monotone in bytes, work and executions.
+where loads are issued ahead), one issue latency an operation, one barrier a reduction; loops multiply by their trips. `contract` is not
+additive (maximum, reuse); it is monotone in bytes, work and executions.
 """
 
 from __future__ import annotations
