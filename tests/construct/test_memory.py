@@ -311,3 +311,47 @@ def test_nested_and_masked_parallel_points() -> None:
     assert agrees(kernel, p, {"M": 3, "N": 5})
     assert agrees(kernel, p, {"M": 0, "N": 5})
     assert agrees(kernel, p, {"M": 1, "N": 4})
+
+
+def test_readers_through_a_map_that_is_not_injective_come_first() -> None:
+    def fill(k: Builder) -> None:
+        (N,) = k.symbols("N")
+        X, Y = k.view("X", "inout", "f32", (N,)), k.view("Y", "out", "f32", (N,))
+        k.noalias(X, Y)
+        i = k.indices(N)
+        x = X.load(i // 2)
+        X.store(i // 2, x * 2.0, valid=i % 2 == 0)
+        Y[:] = x
+
+    kernel, p = make(fill)
+    assert shape(p) == [((), [["ws0", "Y"], ["X"]])]
+    assert agrees(kernel, p, {"N": 6})
+
+
+def test_readers_in_another_loop_nest_do_not_share_the_phase() -> None:
+    def fill(k: Builder) -> None:
+        M, N = k.symbols("M", "N")
+        X, Y = k.view("X", "inout", "f32", (M, N)), k.view("Y", "inout", "f32", (N, M))
+        Z = k.view("Z", "in", "f32", (M, N))
+        k.noalias(X, Y, Z)
+        x, y, z = X[:, :], Y[:, :], Z[:, :]
+        X[:, :] = y.T + z.max(axis=0, keepdims=True) + z.max(axis=1, keepdims=True)
+        Y[:, :] = x.T
+
+    kernel, p = make(fill)
+    assert [(g.axes, len(g.phases)) for g in p.groups] == [((), 3)]
+    assert agrees(kernel, p, {"M": 3, "N": 2})
+
+
+def test_rotation_of_halves_in_place_needs_no_copy() -> None:
+    def fill(k: Builder) -> None:
+        M, D = k.symbols("M", "D")
+        X, C = k.view("X", "inout", "f32", (M, 2, D)), k.view("C", "in", "f32", (D,))
+        k.noalias(X, C)
+        a, b, c = X[:, 0, :], X[:, 1, :], C[:]
+        X[:, 0, :] = a * c - b
+        X[:, 1, :] = b * c + a
+
+    kernel, p = make(fill)
+    assert shape(p) == [(("i0", "i1"), [["X", "X"]])]
+    assert agrees(kernel, p, {"M": 3, "D": 4})
