@@ -50,6 +50,11 @@ INPUTS = register(
     "inputs that do not fit the kernel",
     "An .npz of inputs holds one array for each view that is read, named like the view, of the view's shape and dtype.",
 )
+CAPABILITY = register(
+    "EQK-RUN-CAPABILITY",
+    "the target lacks what the kernel needs",
+    "The kernel uses a dtype that the target's hardware does not have (f8e4m3fn needs sm_89 or newer). Another target takes it.",
+)
 PROGRAM = register(
     "EQK-RUN-PROGRAM", "a malformed program file", "The file is not a `program.json` written by this version of eqkir, or it was changed."
 )

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from eqkir.base.diagnostics import Diagnostic, EqkirError
+from eqkir.base.diagnostics import Diagnostic, EqkirError, fail
 from eqkir.driver import codes
 from eqkir.driver.chain import Chain
 from eqkir.driver.options import Options
@@ -82,7 +82,11 @@ def emit(chain: Chain, o: Outcome) -> None:
 
     program = chain.program
     with chain.stage("emit"):
-        o.source = spell(program).source
+        artifact = spell(program)
+        if artifact.capability > chain.target.capability:
+            need = f"sm_{artifact.capability} or newer"
+            raise fail(codes.CAPABILITY, f"{chain.target.spec} is {chain.target.arch}", accepted=need, stage="emit")
+        o.source = artifact.source
         o.program = dumps(program)
         o.manifest = manifest(program, chain.options, digest(chain.kernel), o.program, o.source, chain.rule_digests)
         if chain.options.top > 1:

@@ -106,7 +106,7 @@ def check(
 ) -> Verdict:
     """Compare an engine with the reference's envelope on all cases; at most `stop` mistakes are collected."""
     v = Verdict()
-    if _large(kernel, pinned):
+    if large(kernel, pinned):
         pinned = {}
     for c in cases(kernel, pinned, seed):
         args = make_inputs(kernel, c.symbols, c.seed, c.variant, constexprs)
@@ -144,7 +144,8 @@ def _integer(v: Any) -> bool:
     return bool(getattr(getattr(v, "dtype", None), "kind", "") in "iub")
 
 
-def _large(kernel: Kernel, pinned: Mapping[str, int]) -> bool:
+def large(kernel: Kernel, pinned: Mapping[str, int]) -> bool:
+    """Whether a view at the pinned extents is too large to check as it is."""
     from eqkir.kir.model import View
 
     for p in kernel.params:

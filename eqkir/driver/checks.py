@@ -1,0 +1,178 @@
+"""Checks that need the provider's tools: the source in its interpreter, and compiled offline; in batches, in the tools' own workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqkir.base.diagnostics import Diagnostic, EqkirError
+from eqkir.base.expr import evaluate
+from eqkir.driver import codes, numeric, programs
+from eqkir.driver.chain import Chain
+from eqkir.driver.job import kernel_of, record
+from eqkir.driver.options import Options
+from eqkir.driver.outcome import Outcome
+from eqkir.driver.scan import Task
+from eqkir.kir.envelope import Envelope, compare, envelope
+from eqkir.kir.inputs import make_inputs
+from eqkir.kir.memory import ViewArg, clone
+from eqkir.program.model import Program
+
+if TYPE_CHECKING:
+    from eqkir.driver.batch import Progress
+    from eqkir.emit.triton.artifact import Artifact
+    from eqkir.emit.triton.checks import Compiled
+    from eqkir.targets import Target
+
+#: program instances of one interpreted launch, and of all launches of a kernel: the interpreter takes about a millisecond for each
+INSTANCES, ALL_INSTANCES = 120, 600
+
+
+def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: Options, jobs: int, progress: Progress | None) -> None:
+    """Run the named checks (``interpreter``, ``compile``) on kernels that are fine so far and record the verdicts in them."""
+    jobs = max(1, jobs)
+    try:
+        import triton  # noqa: F401
+    except ModuleNotFoundError as e:
+        for o in outcomes:
+            o.stage = "checks"
+            o.fail(Diagnostic(codes.EXTRA, f"{e.name} is not installed", accepted="pip install 'eqkir[triton]'"))
+        return
+    from eqkir.emit.triton import emit
+
+    pairs = [(o, emit(programs.loads(o.program))) for o in outcomes]
+    for name in names:
+        todo = [(o, a) for o, a in pairs if o.ok]
+        for at in range(0, len(todo), chunk := 4 * jobs):
+            part = todo[at : at + chunk]
+            (_compile if name == "compile" else _interpret)(part, options, jobs)
+            if progress:
+                progress(name, min(at + chunk, len(todo)), len(todo))
+
+
+# ------------------------------------------------------------------------------------------------ interpreter
+@dataclass
+class _Launch:
+    case: numeric.Case
+    expected: dict[str, Envelope]
+    args: dict[str, Any]
+
+
+def array_of(a: ViewArg) -> np.ndarray[Any, Any]:
+    """The view as an array whose base is its memory (strided, negative and overlapping views too)."""
+    size = a.memory.itemsize
+    if 0 in a.shape:
+        return np.empty(a.shape, a.memory.dtype)
+    raw = a.memory.view(np.uint8)
+    return np.ndarray(a.shape, a.memory.dtype, raw, a.offset * size, tuple(s * size for s in a.strides))
+
+
+def instances(program: Program, symbols: Mapping[str, int], args: Mapping[str, Any]) -> int:
+    """Programs of a launch (before rounding to grid axes)."""
+    values = {**{k: int(v) for k, v in args.items() if not isinstance(v, ViewArg) and np.asarray(v).dtype.kind in "iub"}, **symbols}
+    return sum(int(evaluate(program.length(s), lambda a: values[a.args[0]])) for s in program.segments)
+
+
+def launches(chain: Chain, program: Program) -> list[_Launch]:
+    """The numeric cases that are small enough, smallest grids first where there are too many; invalid inputs left out."""
+    out: list[tuple[int, _Launch]] = []
+    pinned = chain.extents
+    for c in numeric.cases(chain.kernel, {} if numeric.large(chain.kernel, pinned) else pinned, chain.options.seed):
+        args = make_inputs(chain.kernel, c.symbols, c.seed, c.variant, chain.constexprs)
+        n = instances(program, c.symbols, args)
+        if n > INSTANCES or not numeric.holds(program, c.symbols, args):
+            continue
+        try:
+            expected = envelope(chain.kernel, args, c.symbols, chain.constexprs)
+        except EqkirError:
+            continue
+        out.append((n, _Launch(c, expected, clone(args))))
+    total, kept = 0, []
+    for n, launch in sorted(out, key=lambda x: x[0]):
+        if total + n <= ALL_INSTANCES or not kept:
+            total += n
+            kept.append(launch)
+    return kept
+
+
+def _interpret(pairs: Sequence[tuple[Outcome, Artifact]], options: Options, jobs: int) -> None:
+    from eqkir.emit.triton.checks import Case, interpret_batch
+
+    work = []
+    for o, a in pairs:
+        chain = Chain(kernel_of(Task(o.file, 0, o.kernel or "", o.kir)), options, o)
+        work.append((o, a, launches(chain, programs.loads(o.program))))
+    batch = []
+    for _, a, ls in work:
+        cases = []
+        for x in ls:
+            arrays = {n: array_of(v) for n, v in x.args.items() if isinstance(v, ViewArg)}
+            scalars = {n: v.item() if hasattr(v, "item") else v for n, v in x.args.items() if not isinstance(v, ViewArg)}
+            cases.append(Case(arrays, scalars))
+        batch.append((a, cases))
+    for (o, _, ls), results in zip(work, interpret_batch(batch, jobs), strict=True):
+        mistakes, worst = [], 0.0
+        for x, r in zip(ls, results, strict=True):
+            if r.error:
+                mistakes.append(f"{x.case}: {r.error}")
+                continue
+            verdict = compare(x.expected, {n: r.arrays[n] for n in x.expected})
+            worst = max(worst, float(verdict.worst))
+            if not verdict.ok:
+                mistakes.append(f"{x.case}: {verdict.first} ({verdict.mismatches} of {verdict.elements} elements)")
+        details = {"cases": len(ls), "mistakes": mistakes[:3], "worst_error_over_bound": worst if np.isfinite(worst) else "inf"}
+        o.stage = "checks"
+        record(o, "interpreter", bool(ls) and not mistakes, details, "; ".join(mistakes[:2]) or "no case is small enough")
+        o.stage = "done" if o.ok else "checks"
+
+
+# ------------------------------------------------------------------------------------------------ offline compilation
+def cache_folder() -> Path:
+    """Where results of compilations are kept: ``$EQKIR_CACHE``, else the user's cache folder."""
+    base = os.environ.get("EQKIR_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "eqkir")
+    return Path(base) / "compiled"
+
+
+def _compile(pairs: Sequence[tuple[Outcome, Artifact]], options: Options, jobs: int) -> None:
+    from eqkir.emit.triton.checks import EVEN, ODD, WIDE, compile_batch
+    from eqkir.targets import load_target
+
+    target = load_target(options.target)
+    specializations = (EVEN, ODD, WIDE)
+    work = [(a, target.capability, s) for _, a in pairs for s in specializations]
+    results = compile_batch(work, jobs, cache=cache_folder())
+    for i, (o, _) in enumerate(pairs):
+        mine = results[i * len(specializations) : (i + 1) * len(specializations)]
+        faults = [f"{c.specialization}: {f}" for c in mine for f in faults_of(c, target)]
+        details = {
+            c.specialization: {
+                "registers": c.registers,
+                "spills": c.spills,
+                "shared": c.shared,
+                "warps": c.warps,
+                "findings": list(c.findings),
+            }
+            for c in mine
+        }
+        o.stage = "checks"
+        record(o, "compile", not faults, {"arch": target.arch, **details}, "; ".join(faults)[:800])
+        o.stage = "done" if o.ok else "checks"
+
+
+def faults_of(c: Compiled, target: Target) -> list[str]:
+    """What a compilation result breaks: it failed, spilled, is too large for the target, or holds forms that KIR does not permit."""
+    if c.error:
+        return [c.error]
+    out = [f"{c.spills} bytes of spills"] if c.spills else []
+    if c.shared > target.max_shared_per_block:
+        out.append(f"{c.shared} bytes of shared memory (at most {target.max_shared_per_block})")
+    if c.registers * target.warp_size * c.warps > target.registers_per_sm:
+        out.append(f"{c.registers} registers for each of {c.warps} warps (at most {target.registers_per_sm} in all)")
+    if c.findings:
+        out.append(f"PTX holds {', '.join(c.findings)}")
+    return out
