@@ -17,6 +17,11 @@ CONTRACTS = frozenset({"FConWhole", "FConLoop", "FConAccWhole", "FConAccLoop"})
 FREE = frozenset(
     {
         "FReady",
+        "FForm",
+        "FState",
+        "FFoldLoop",
+        "FFoldWhole",
+        "FWhile",
         "FPick",
         "FArg",
         "FConst",
@@ -67,7 +72,14 @@ def class_labels(graph: FrozenGraph) -> list[frozenset[str]]:
         while out[c] is None:
             seen.append(c)
             placed = next((n for n in graph.classes[c] if n.labels is not None), None)
-            step = next((n.kids[0] for n in graph.classes[c] if n.op in ("FReady", "FPick") and n.kids[0] not in seen), None)
+            step = next(
+                (
+                    n.kids[0]
+                    for n in graph.classes[c]
+                    if n.op in ("FReady", "FForm", "FState", "FFoldLoop", "FFoldWhole", "FWhile", "FPick") and n.kids[0] not in seen
+                ),
+                None,
+            )
             if placed is not None:
                 out[c] = frozenset(free_labels(placed))
             elif step is None:
@@ -93,7 +105,7 @@ def implementation(node: ENode) -> str | None:
 
 def function(node: ENode) -> str:
     """The scalar function that is applied lane by lane (``default`` where the operation has none of its own)."""
-    return str(node.attrs[0]) if node.op in ("FUn", "FBin", "FTri", "FRedTree", "FRedLoop") else "default"
+    return str(node.attrs[0]) if node.op in ("FUn", "FBin", "FTri", "FRedTree", "FRedLoop", "FScanWhole", "FScanLoop") else "default"
 
 
 def access(node: ENode) -> tuple[str, tuple[Expr, ...]] | None:

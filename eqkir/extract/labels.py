@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from eqkir.extract.extents import Extents
 from eqkir.extract.graph import Path
 from eqkir.extract.rows import Row
-from eqkir.program.abi import Axis, axis_of, parameter, traversal
+from eqkir.program.abi import STEPS, Axis, axis_of, parameter, step_parameter, traversal
 from eqkir.program.dag import FN
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+#: traversals without blocks or iterations of their own
+INSIDE = frozenset({"W", "SW", "M1", "MC", "MW"})
 
 
 class LabelTable:
@@ -47,22 +49,27 @@ class LabelTable:
         a = self.axes.get(axis_of(label))
         return float(max(1, self.extents.estimate(a.extent))) if a else 1.0
 
+    def step(self, label: str) -> Floats:
+        """Elements that one block or iteration covers; 0 where a row leaves the parameter unbound."""
+        p = step_parameter(label) if traversal(label) in STEPS else parameter(label)
+        return np.array([float(v.get(p, 0)) for v in self._values]) if p else self.ones
+
     def pieces(self, label: str) -> Floats:
-        """Blocks (own) or iterations (loop) that cover the axis; 1 for ``W``."""
-        if traversal(label) == "W":
+        """Blocks (own) or iterations (loops) that cover the axis; 1 for fragments that cover it and for members of a slice."""
+        if traversal(label) in INSIDE:
             return self.ones
         with np.errstate(divide="ignore"):
-            return np.ceil(self.extent(label) / self.lanes(label))
+            return np.asarray(np.ceil(self.extent(label) / self.step(label)))
 
     def active(self, label: str) -> Floats:
         """Lanes that hold members of the axis, averaged over its pieces."""
-        if traversal(label) == "W":
+        if traversal(label) in INSIDE:
             return np.minimum(self.lanes(label), self.extent(label))
-        return self.extent(label) / self.pieces(label)
+        return np.minimum(self.lanes(label), self.extent(label) / self.pieces(label))
 
     def covers(self, label: str) -> Bools:
-        """Whether a ``W`` fragment is known to cover the extent; True for other labels."""
-        if traversal(label) != "W":
+        """Whether a fragment over a whole axis (``W``, ``MW``) is known to cover the extent; True for other labels."""
+        if traversal(label) not in ("W", "MW"):
             return np.ones(self.n, bool)
         a = self.axes.get(axis_of(label))
         bound = self.extents.bound(a.extent) if a else None

@@ -4,7 +4,7 @@
 rule              an e-node is illegal under a row where …
 ================  =======================================================================================================
 bound             … a parameter of its labels or of its loops has no value
-covers            … a ``W`` fragment is not known to cover its extent
+covers            … a ``W`` or ``MW`` fragment is not known to cover its extent
 lanes             … its fragment has more than `max_fragment_lanes` lanes
 registers         … its fragment takes more than `max_fragment_bytes_per_thread` bytes of a thread
 dot-dtype         … it uses the matrix path and the target has none for its dtypes
@@ -80,7 +80,7 @@ def _rules(
 ) -> Iterator[tuple[str, Bools]]:
     own = n.labels or ((str(n.attrs[0]),) if n.op == "TAx" else ())
     for x in (*own, *(p[1] for p in (n.path or ()) if n.path != FN)):
-        yield "bound", t.lanes(x) > 0
+        yield "bound", (t.lanes(x) > 0) & (t.step(x) > 0)
     for x in own:
         yield "covers", t.covers(x)
     if not n.labels:

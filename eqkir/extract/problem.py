@@ -1,11 +1,10 @@
 """An extraction problem: a frozen graph, weights of every e-node under every row, and the order in which classes can be decided.
 
 The cost of a selection under row r is additive over *distinct* chosen classes (shared classes count once), except that the body of a
-segment is
-multiplied by its instances::
+segment is multiplied by its instances::
 
-    total = sum over classes outside segments of weight + sum over segments of (weight + scale * sum over distinct classes of its body of
-    weight)
+    total = sum over classes outside segments of weight
+          + sum over segments of (weight + scale * sum over distinct classes of its body of weight)
 """
 
 from __future__ import annotations

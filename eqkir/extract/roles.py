@@ -2,7 +2,7 @@
 source.
 
 ==============  ==============================================================================================
-own, loop       the axis' kind
+own, loop, seg  the axis' kind; a seg axis has the roles of its members besides
 contiguous      of the axes of one execution group, the last coordinate of most accesses, weighted by bytes
 contracted      bound by a contraction
 matrix          contracted, where both operands have a free axis that the other lacks (else ``vector``)
@@ -59,6 +59,9 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         adjacent = _heaviest(before)
         if adjacent is not None:
             roles[adjacent].add("adjacent")
+    for seg, members in ((x.removesuffix(".m"), x) for x in sorted(roles) if x.endswith(".m")):
+        if seg in roles:  # a slice's parameters are those of its members
+            roles[seg] |= roles[members] - {"mem"}
     for ax in abstract.axes:
         bound = extents.bound(ax.extent)
         if bound is not None and bound <= SHORT:

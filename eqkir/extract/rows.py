@@ -28,6 +28,9 @@ from eqkir.program.abi import Axis
 from eqkir.program.abstract import Abstract
 from eqkir.targets import Target, row_templates
 
+#: kind of axis -> letters of its parameters (members of a slice share those of their seg axis)
+PARAMETERS = {"own": ("B",), "loop": ("C", "F"), "seg": ("C", "F")}
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -103,7 +106,7 @@ def _row(
 ) -> Row:  # fmt: skip
     bindings: dict[str, int] = {}
     for a in abstract.axes:
-        for letter in ("B",) if a.kind == "own" else ("C", "F"):
+        for letter in PARAMETERS.get(a.kind, ()):
             v = _lookup(settings, letter, roles[a.name])
             n = _cover(a, extents, target) if letter == "F" and v == "cover" else None if letter == "F" else _clip(v, a, extents, minima)
             if n is not None:

@@ -20,7 +20,7 @@ def sample(p: Problem, row: int, prefer: Callable[[int, list[int]], list[int]]) 
     """One acyclic selection, None where the root has no legal derivation.
 
     `prefer(c, legal)` orders the legal alternatives of class c. An alternative whose operand is still open (a cycle) is skipped.
-    Following least ranks always ends, so the root always gets its choice when it is feasible at all. """
+    Following least ranks always ends, so the root always gets its choice when it is feasible at all."""
     g, ranks = p.graph, p.ranks(row)
     if g.root not in ranks:
         return None

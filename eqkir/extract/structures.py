@@ -29,7 +29,7 @@ def count_structures(p: Problem, cap: int = 20_000) -> StructureCount:
     """Number of distinct acyclic selections (reachable part) whose alternatives are each legal under some row.
 
     Dynamic programming over classes, users before operands; a state is the set of classes that are needed and not yet decided. With more
-    than `cap` states, or inside cycles of the e-graph, the count is a lower bound (alternatives inside a cycle are left out). """
+    than `cap` states, or inside cycles of the e-graph, the count is a lower bound (alternatives inside a cycle are left out)."""
     g = p.graph
     legal = np.isfinite(p.weight).any(1)
     place = {c: i for i, c in enumerate(c for comp in p.components for c in comp)}

@@ -66,7 +66,7 @@ def _width(dtype: str) -> int:
 
 def pipelined(loops: tuple[Loop, ...], stages: int) -> bool:
     """Whether loads of the innermost loop are issued ahead: a chunk loop without loops inside, ``num_stages`` > 1."""
-    if not loops or stages <= 1 or traversal(loops[-1].label) != "LC":
+    if not loops or stages <= 1 or traversal(loops[-1].label) not in ("LC", "SC"):
         return False
     return not any(isinstance(x, Loop) for x in loops[-1].body)
 
@@ -147,7 +147,7 @@ class _Live:
                 self._use(it.args)
                 if is_dot(it):
                     self.operands.update(it.args[:2])
-                if it.op in ("RedTree", "RedNTree", "ConWhole", "ConAccWhole"):
+                if it.op in ("RedTree", "RedNTree", "ConWhole", "ConAccWhole", "Scan", "ScanN"):
                     self.epoch += 1
                 self._define(it.id, it.dims, it.dtype)
                 if it.op == "Load" and not pipelined(loops, self.shape.program.options.get("num_stages", 1)):

@@ -35,6 +35,8 @@ from eqkir.targets import Target
 NS = 1e9
 #: breaks ties between orders and load forms (ns); far below any real difference
 TIE = 1e-9
+#: operations on one fragment whose lanes exchange values
+SYNCHRONISING = ("FRedTree", "FRedNTree", "FScanWhole", "FScanLoop", "FScanNWhole", "FScanNLoop")
 
 
 class Proxy:
@@ -74,7 +76,7 @@ class Proxy:
             extra = tuple((self.g.dtypes[k], self.labels[k]) for k in n.kids[:2])
         elif access(n):
             extra = self.instances[c]
-        elif n.op.startswith("FRedN"):
+        elif n.op.startswith(("FRedN", "FScanN")):
             extra = len(n.kids), n.kids[-1]
         return n.op, n.labels, n.path, n.attrs, self.g.dtypes[c], extra
 
@@ -90,7 +92,7 @@ class Proxy:
                 if implementation(n) == "tree" or n.op == "FRedNLoop":
                     work = work + self.t.trips(n.path) * self.m.barrier_ns / self.parallel
                 return work + self.t.trips((n.path or ())[:-1]) * self.m.barrier_ns / self.parallel
-            if n.op in ("FRedTree", "FRedNTree"):
+            if n.op in SYNCHRONISING:
                 return work + self.t.trips(n.path) * self.m.barrier_ns / self.parallel
             return work
 
@@ -127,7 +129,7 @@ class Proxy:
         lanes = np.maximum(self.t.product("lanes", labels), self.t.threads)
         dtype = self.g.dtypes[c]
         slots = self.m.slots(function(n))
-        if n.op.startswith("FRedN"):
+        if n.op.startswith(("FRedN", "FScanN")):
             slots = float(self._region_size(n))
             dtype = "default"
         if n.op == "FIndex":

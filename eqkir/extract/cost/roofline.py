@@ -44,7 +44,9 @@ ALONE = 0.3
 RESTART = 0.3
 #: widest load or store of a thread, and its issue slots (the load-store units take a quarter of the lanes a clock)
 VECTOR_BYTES, MEMORY_SLOTS = 16, 4.0
-FIXED = ("Const", "Scalar", "Pick", "Arg")
+#: items that cost nothing, and lets whose lanes exchange values
+FIXED = ("Const", "Scalar", "Pick", "Arg", "Phi", "Last")
+SYNCHRONISING = ("RedTree", "RedNTree", "ConWhole", "ConAccWhole", "Scan", "ScanN")
 
 
 class Roofline:
@@ -191,7 +193,7 @@ class _Segment:
                 elif it.op not in FIXED:
                     slots = self.m.slots(_function(it))
                     total += self.m.op_latency_ns * max(1.0, slots / 4)
-                    if it.op in ("RedTree", "RedNTree", "ConWhole", "ConAccWhole"):
+                    if it.op in SYNCHRONISING:
                         total += self.m.barrier_ns
         return total + load
 
@@ -211,7 +213,7 @@ class _Segment:
 
 
 def _function(it: Let | Carry) -> str:
-    return str(it.attrs[0]) if it.op in ("Un", "Bin", "Tri", "RedTree", "RedLoop") else "default"
+    return str(it.attrs[0]) if it.op in ("Un", "Bin", "Tri", "RedTree", "RedLoop", "Scan") else "default"
 
 
 def _is_access(v: Visit) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from eqkir.base.expr import Int as IntExpr
 from eqkir.base.expr import Param, substitute
 from eqkir.extract.extents import Extents
-from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.extract.labels import INSIDE
+from eqkir.program.abi import STEPS, axis_of, parameter, step_parameter, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store, order_labels
 
 
@@ -41,14 +42,15 @@ class Shape:
         return float(self.program.bindings.get(p, 1)) if p else 1.0
 
     def pieces(self, label: str) -> float:
-        if traversal(label) == "W":
+        if traversal(label) in INSIDE:
             return 1.0
-        return float(-(-self.extent(axis_of(label)) // self.lanes(label)))
+        p = step_parameter(label) if traversal(label) in STEPS else parameter(label)
+        return float(-(-self.extent(axis_of(label)) // (self.program.bindings.get(p, 1) if p else 1)))
 
     def active(self, label: str) -> float:
-        if traversal(label) == "W":
+        if traversal(label) in INSIDE:
             return min(self.lanes(label), self.extent(axis_of(label)))
-        return self.extent(axis_of(label)) / self.pieces(label)
+        return min(self.lanes(label), self.extent(axis_of(label)) / self.pieces(label))
 
     def product(self, labels: tuple[str, ...], active: bool = False) -> float:
         out = 1.0
