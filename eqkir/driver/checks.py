@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.base.expr import evaluate
 from eqkir.driver import codes, numeric, programs
 from eqkir.driver.chain import Chain
-from eqkir.driver.job import kernel_of, record
+from eqkir.driver.job import kernel_of, record, unexpected
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
 from eqkir.driver.scan import Task
@@ -45,14 +46,29 @@ def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: 
         return
     from eqkir.emit.triton import emit
 
-    pairs = [(o, emit(programs.loads(o.program))) for o in outcomes]
+    pairs: list[tuple[Outcome, Artifact]] = []
+    for o in outcomes:
+        with _isolated([o]):
+            pairs.append((o, emit(programs.loads(o.program))))
     for name in names:
         todo = [(o, a) for o, a in pairs if o.ok]
         for at in range(0, len(todo), chunk := 4 * jobs):
             part = todo[at : at + chunk]
-            (_compile if name == "compile" else _interpret)(part, options, jobs)
+            with _isolated([o for o, _ in part]):
+                (_compile if name == "compile" else _interpret)(part, options, jobs)
             if progress:
                 progress(name, min(at + chunk, len(todo)), len(todo))
+
+
+@contextmanager
+def _isolated(outcomes: Sequence[Outcome]) -> Iterator[None]:
+    """An exception in a batch is an unexpected failure of the kernels in it, and of no others."""
+    try:
+        yield
+    except Exception as e:
+        for o in outcomes:
+            o.stage = "checks"
+            unexpected(o, e)
 
 
 # ------------------------------------------------------------------------------------------------ interpreter

@@ -38,16 +38,17 @@ def _guarded(o: Outcome, task: Task, work: Callable[[], None]) -> None:
     except ModuleNotFoundError as e:
         extra = codes.EXTRAS.get((e.name or "").partition(".")[0])
         if extra is None:
-            _unexpected(o, e)
+            unexpected(o, e)
         else:
             o.fail(Diagnostic(codes.EXTRA, f"{e.name} is not installed", accepted=f"pip install 'eqkir[{extra}]'"))
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as e:  # a native panic is no Exception
-        _unexpected(o, e)
+        unexpected(o, e)
 
 
-def _unexpected(o: Outcome, e: BaseException) -> None:
+def unexpected(o: Outcome, e: BaseException) -> None:
+    """Record an exception that is no diagnosis; called while it is handled."""
     o.traceback = traceback.format_exc()
     o.fail(Diagnostic(codes.INTERNAL, f"{type(e).__name__}: {e}"[:500]))
     o.status = "error"
