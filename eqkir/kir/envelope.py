@@ -28,8 +28,8 @@ from eqkir.kir.reference_codes import Trap
 class Envelope:
     """What a view may hold after the kernel; all arrays have the view's logical shape.
 
-    `value` ± `bound` is `[lo, hi]` as a midpoint where that is finite (f64; integers and bools in their own dtype with bound 0; NaN where NaN is
-    certain). `ambiguous`: nothing is known. `written`: the kernel stores the element; the others keep what they held.
+    `lo` and `hi` enclose every legal value, NaN where NaN is certain (f64; integers and bools in their own dtype); `value` ± `bound` is
+    the same as midpoint and radius. `ambiguous`: nothing is known. `written`: the kernel stores the element; others keep their contents.
     """
 
     dtype: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,29 +9,16 @@ import numpy as np
 
 from eqkir.base.dtypes import FLOATS, NUMPY, WIDENED
 from eqkir.kir import elementwise, interval, interval_functions, interval_reduce
+from eqkir.kir import interval_arithmetic as arithmetic
+from eqkir.kir import interval_decision as decision
 from eqkir.kir.envelope import Enveloper, rule
-from eqkir.kir.floats import Array, grid
-from eqkir.kir.interval import Num, both, exact, move
+from eqkir.kir.envelope_generic import generic
+from eqkir.kir.floats import Array
+from eqkir.kir.interval import Num, both, exact, joined, move, to_rank
 from eqkir.kir.machine import spread
 from eqkir.kir.reference_codes import Trap
 from eqkir.kir.reference_ops import aligned_coords, reshaped, to_shape, transposed
-from eqkir.kir.reference_structured import fold, leaves, matrices, to_back
-
-#: generic reductions up to this length are followed along three trees, longer ones along two
-SHORT = 256
-#: safety factor on the radius over the followed trees (docs/numerics.md)
-TREES = 2.0
-
-
-def joined(*nums: Num) -> list[Num]:
-    """Operands broadcast to one shape."""
-    shape = spread([n.lo for n in nums])[0].shape
-    return [n if n.shape == shape else move(lambda a: to_rank(a, shape), n) for n in nums]
-
-
-def to_rank(a: Array, shape: tuple[int, ...]) -> Array:
-    """Broadcast with batch axis: missing axes go behind it."""
-    return np.broadcast_to(a.reshape(a.shape[0], *[1] * (len(shape) - a.ndim), *a.shape[1:]), shape)
+from eqkir.kir.reference_structured import matrices, to_back
 
 
 @rule("constant")
@@ -53,42 +39,42 @@ def binary(m: Enveloper, op: Any) -> None:
 
 def _binary(fn: str, x: Num, y: Num, same: bool) -> Num:
     if x.dtype not in FLOATS:
-        return interval.logic(fn, x, y) if x.dtype == "bool" and fn in ("and", "or", "xor") else interval.integer(fn, x, y)
+        return decision.logic(fn, x, y) if x.dtype == "bool" and fn in ("and", "or", "xor") else decision.integer(fn, x, y)
     match fn:
         case "add":
-            return interval.add(x, y)
+            return arithmetic.add(x, y)
         case "sub":
-            return interval.add(x, interval.neg(y))
+            return arithmetic.add(x, arithmetic.neg(y))
         case "mul":
-            return interval.mul(x, y, same)
+            return arithmetic.mul(x, y, same)
         case "div":
-            return interval.div(x, y)
-    return interval.extremum(fn, x, y)
+            return arithmetic.div(x, y)
+    return arithmetic.extremum(fn, x, y)
 
 
 @rule("compare")
 def compare(m: Enveloper, op: Any) -> None:
-    m.env[op.results[0]] = interval.compare(op.fn, *joined(m.env[op.x], m.env[op.y]))
+    m.env[op.results[0]] = decision.compare(op.fn, *joined(m.env[op.x], m.env[op.y]))
 
 
 @rule("fma")
 def fma(m: Enveloper, op: Any) -> None:
-    m.env[op.results[0]] = interval.fma(*joined(m.env[op.x], m.env[op.y], m.env[op.z]))
+    m.env[op.results[0]] = arithmetic.fma(*joined(m.env[op.x], m.env[op.y], m.env[op.z]))
 
 
 @rule("select")
 def select(m: Enveloper, op: Any) -> None:
-    m.env[op.results[0]] = interval.select(*joined(m.env[op.cond], m.env[op.x], m.env[op.y]))
+    m.env[op.results[0]] = decision.select(*joined(m.env[op.cond], m.env[op.x], m.env[op.y]))
 
 
 @rule("cast")
 def cast(m: Enveloper, op: Any) -> None:
-    m.env[op.results[0]] = interval.cast(m.env[op.x], op.dtype)
+    m.env[op.results[0]] = decision.cast(m.env[op.x], op.dtype)
 
 
 @rule("bitcast")
 def bitcast(m: Enveloper, op: Any) -> None:
-    m.env[op.results[0]] = interval.bitcast(m.env[op.x], op.dtype)
+    m.env[op.results[0]] = decision.bitcast(m.env[op.x], op.dtype)
 
 
 # ------------------------------------------------------------------------------------------------ shape
@@ -151,7 +137,7 @@ def load(m: Enveloper, op: Any) -> None:
     lo, hi, nan, amb = cells.lo[index], cells.hi[index], cells.nan[index], cells.amb[index]
     value = Num(param.dtype, lo, hi if param.dtype in FLOATS else lo, nan if nan.any() else None, amb if amb.any() else None)
     if a.valid is not None:
-        value = interval.select(exact(a.valid), *joined(value, fill))
+        value = decision.select(exact(a.valid), *joined(value, fill))
     if doubt is not None or unsure is not None:
         amb = both(value.amb, _flag(doubt, value.shape) | _flag(unsure, value.shape))
         value = interval.settled(replace(value, amb=amb, nan=interval.less(value.nan, amb)))
@@ -192,7 +178,7 @@ def store(m: Enveloper, op: Any) -> None:
 @rule("reduce")
 def reduce(m: Enveloper, op: Any) -> None:
     if op.combine is not None:
-        _generic(m, op)
+        generic(m, op)
         return
     x = m.env[op.xs[0]]
     acc = WIDENED.get(x.dtype, x.dtype) if op.fn == "sum" else x.dtype
@@ -201,67 +187,8 @@ def reduce(m: Enveloper, op: Any) -> None:
 
 @rule("contract")
 def contract(m: Enveloper, op: Any) -> None:
-    x, y = (interval.cast(replace(m.env[k], raw=None, start=None), op.acc) for k in (op.lhs, op.rhs))
+    x, y = (decision.cast(replace(m.env[k], raw=None, start=None), op.acc) for k in (op.lhs, op.rhs))
     a = move(lambda v: matrices(v, np.broadcast_to(y.lo, y.shape), op)[0], x)
     b = move(lambda v: matrices(np.broadcast_to(x.lo, x.shape), v, op)[1], y)
     shape = matrices(x.lo, y.lo, op)[2]
     m.env[op.results[0]] = move(lambda v: v.reshape(v.shape[0], *shape), interval_reduce.contract(a, b, op.acc))
-
-
-def _generic(m: Enveloper, op: Any) -> None:
-    """A declared associative and commutative combine, followed along several trees with the reals enclosed (docs/numerics.md)."""
-    xs = joined(*(m.env[x] for x in op.xs))
-    n, others = _members(xs[0], op.axes)
-    count, batch = int(np.prod(others, dtype=np.int64)), m.batch
-    start = [m.env[i] for i in op.identities]
-    if n == 0 or count == 0:
-        out = [move(lambda v: to_rank(v, (batch, *others)), i) for i in start]
-    else:
-        flat = [move(lambda v: leaves([v], op.axes, batch)[0][0], x) for x in xs]
-        with m.nested(count), interval.enclosing_reals():
-            call = _combiner(m, op)
-            item = _items(flat)
-            trees = [fold(call, item, n, order) for order in ("pairwise", *(("reversed",) if n <= SHORT else ()))]
-            first = [m.repeat(i, count) if i.shape[0] > 1 else i for i in start]
-            trees.append(fold(call, lambda k: first if k == 0 else item(k - 1), n + 1, "forward"))
-        wide = [[move(lambda v: np.broadcast_to(v, (batch * count,)), c) for c in t] for t in trees]
-        out = [move(lambda v: v.reshape(batch, *others), _hull([t[c] for t in wide])) for c in range(len(start))]
-    m.env.update(zip(op.results, out, strict=True))
-
-
-def _members(x: Num, axes: Sequence[int]) -> tuple[int, tuple[int, ...]]:
-    n = int(np.prod([x.shape[k + 1] for k in axes], dtype=np.int64))
-    return n, tuple(s for k, s in enumerate(x.shape[1:]) if k not in axes)
-
-
-def _combiner(m: Enveloper, op: Any) -> Callable[[list[Num], list[Num]], list[Num]]:
-    return lambda a, b: m.call(op.combine, [*a, *b])
-
-
-def _items(flat: Sequence[Num]) -> Callable[[int], list[Num]]:
-    return lambda k: [move(lambda v: v[k], f) for f in flat]
-
-
-def _hull(trees: Sequence[Num]) -> Num:
-    """One component over the followed trees: certain when all agree, else the largest radius times `TREES` about the first."""
-    dtype = trees[0].dtype
-    amb = None
-    for t in trees:
-        amb = both(amb, t.amb)
-    if dtype not in FLOATS:
-        differ = np.any([t.lo != trees[0].lo for t in trees], 0)
-        return Num(dtype, trees[0].lo, trees[0].lo, None, both(amb, differ if differ.any() else None))
-    nans = [np.zeros(t.shape, bool) if t.nan is None else t.nan for t in trees]
-    nan, some = np.logical_and.reduce(nans), np.logical_or.reduce(nans)
-    amb = both(amb, some & ~nan)
-    lo, hi = np.minimum.reduce([t.lo for t in trees]), np.maximum.reduce([t.hi for t in trees])
-    sharp = lo == hi
-    signs = np.signbit([[t.lo, t.hi] for t in trees])
-    mid = trees[0].lo / 2 + trees[0].hi / 2
-    radius = np.maximum(hi - mid, mid - lo) * TREES
-    finite = np.isfinite(lo) & np.isfinite(hi)
-    low = np.where(sharp | ~finite, lo, grid(mid - radius, dtype))
-    high = np.where(sharp | ~finite, hi, grid(mid + radius, dtype))
-    low, high = interval.zero_signs(low, high, signs.all((0, 1)) | ~signs.any((0, 1)))
-    amb = interval.less(amb, nan)
-    return interval.settled(Num(dtype, low, high, nan, amb))

@@ -10,7 +10,8 @@ import numpy as np
 from eqkir.base.dtypes import FLOATS
 from eqkir.kir import elementwise, floats
 from eqkir.kir.floats import FUNCTIONS, NARROW, Array, ulp
-from eqkir.kir.interval import Num, both, finish, known, less, neg, outward, reals
+from eqkir.kir.interval import Num, both, finish, known, less, outward, reals
+from eqkir.kir.interval_arithmetic import neg
 
 #: permitted error in ulps, as (constant, per unit of |x|)
 ULPS: Final[dict[str, tuple[float, float]]] = {

@@ -13,8 +13,9 @@ import numpy as np
 
 from eqkir.base.dtypes import FLOATS, NUMPY
 from eqkir.kir import elementwise
-from eqkir.kir.floats import FORMATS, NARROW, Array
-from eqkir.kir.interval import Num, Start, both, exact, finish, fused_ends, gamma, less, outward
+from eqkir.kir.floats import FORMATS, Array
+from eqkir.kir.interval import Num, Start, both, exact, finish, gamma, less, outward, unit
+from eqkir.kir.interval_arithmetic import fused_ends
 from eqkir.kir.reference_structured import accumulate
 
 
@@ -59,12 +60,6 @@ def _wide(dtype: str) -> tuple[type, float]:
     """The float that sums are evaluated in, and its unit roundoff."""
     wide: type = np.longdouble if dtype == "f64" else np.float64
     return wide, float(np.finfo(wide).eps) / 2
-
-
-def unit(dtype: str) -> float:
-    """Unit roundoff of one operation of `dtype`; narrow dtypes round twice (f32, then their own)."""
-    u = FORMATS[dtype].u
-    return u + 2.0**-23 if dtype in NARROW else u
 
 
 def _sum(x: Num, acc: str, nan: Array | None, amb: Array | None, fused: bool) -> Num:
@@ -150,7 +145,7 @@ def contract(a: Num, b: Num, acc: str) -> Num:
         radius = np.matmul(np.abs(ca), rb) + np.matmul(ra, np.abs(cb) + rb)
         radius = radius * (1 + gamma(4 * k, 2.0**-53))
     computed = size * gamma(2 * k, u) if k > 1 or acc == "f64" else size * 0  # one product of narrower floats is exact
-    nonzero = size > 0 if acc != "f64" else np.matmul(((np.abs(ca) + ra) > 0).astype(np.float32), ((np.abs(cb) + rb) > 0).astype(np.float32)) > 0
+    nonzero = size > 0 if acc != "f64" else np.matmul(((np.abs(ca) + ra) > 0) * 1.0, ((np.abs(cb) + rb) > 0) * 1.0) > 0
     room = np.where(nonzero, 2 * k * fmt.tiny, 0.0) if k > 1 or acc == "f64" else np.zeros(1)  # products that underflow
     slack = size * gamma(k, unit(acc)) + room if k > 1 or acc == "f64" else np.zeros(1)  # else `finish` rounds the one product
     base_lo, base_hi = outward((mid - radius - computed).astype(np.float64), (mid + radius + computed).astype(np.float64))
