@@ -1,8 +1,8 @@
 """Programs as JSON: exact round trip, canonical bytes, digests. `from_json` accepts nothing that does not have the shape of a program.
 
-Layout: ``{"program": 1, "stage", "abi", "axes", "segments", "bindings", "options", "preconditions", "origins"}``; an item is
-``{"let": id, …}``, ``{"loop": axis, …}``, ``{"store": view, …}`` or ``{"barrier": true}``; expressions as in `base.expr`; orders are
-nested lists.
+Layout: ``{"program": 1, "stage", "abi", "axes", "segments", "bindings", "options", "preconditions", "specializations",
+"origins"}``; an item is ``{"let": id, …}``, ``{"loop": axis, …}``, ``{"store": view, …}`` or ``{"barrier": true}``; expressions as in
+`base.expr`; orders are nested lists.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def to_json(program: Program) -> dict[str, Any]:
         "bindings": dict(sorted(program.bindings.items())),
         "options": dict(sorted(program.options.items())),
         "preconditions": [E.to_json(p) for p in program.preconditions],
+        "specializations": [[label, E.to_json(e)] for label, e in program.specializations],
         "origins": dict(sorted(program.origins.items())),
         "specializations": [[label, E.to_json(p)] for label, p in program.specializations],
     }
@@ -266,7 +267,7 @@ def digest(program: Program, erase_bindings: bool = False, strip_origins: bool =
     p = renumbered(program)
     if erase_bindings:
         segments = tuple(replace(s, phases=tuple(tuple(_unstaged(i) for i in ph) for ph in s.phases)) for s in p.segments)
-        p = replace(p, bindings=dict.fromkeys(p.bindings, 0), options={}, preconditions=(), segments=segments)
+        p = replace(p, bindings=dict.fromkeys(p.bindings, 0), options={}, preconditions=(), specializations=(), segments=segments)
     if strip_origins:
         p = replace(p, origins={})
     return hashlib.sha256(dumps(p)).hexdigest()

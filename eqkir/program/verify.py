@@ -1,7 +1,7 @@
 """The static verifier of programs, structured and legal. It is pure: it changes nothing and repairs nothing.
 
-Checks run in order; a group runs only when the groups before found nothing, since it relies on them. What cannot be proved for all values
-of symbols, scalars and data is rejected.
+Structural checks run in order, each only when those before found nothing, since it relies on them; then all checks of memory run. What
+cannot be proved for all values of symbols, scalars and data is rejected.
 
 ==============  ===================================================================================================================
 group           checks
@@ -78,12 +78,11 @@ def verify(program: Program) -> list[Diagnostic]:
     for name, whole in INTERFACE.items():
         found += _run(name, lambda say, f=whole: f(program, say))  # type: ignore[misc]
     ps = phases(program)
-    for group in (FORM, OPERATIONS, VALUES):
+    for name, check in {**FORM, **OPERATIONS, **VALUES}.items():
         if found:
             return found
-        for name, check in group.items():
-            for p in ps:
-                found += _run(name, lambda say, f=check, p=p: f(p, say))  # type: ignore[misc]
+        for p in ps:
+            found += _run(name, lambda say, f=check, p=p: f(p, say))  # type: ignore[misc]
     if found:
         return found
     m = Memory(program, ps, accesses(ps))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqkir.base.expr import Coord, Expr, Int, Sym, conj, eq, le, ne, substitute
+from eqkir.base.expr import Coord, Expr, Int, Sym, conj, eq, le, lt, ne, substitute
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.barriers import lone_stores
 from eqkir.program.model import Barrier, Item, Let, Loop, Program, Store
@@ -78,11 +78,9 @@ def check_owner(m: Memory, say: Report) -> None:
     for a in m.accesses:
         if not a.is_store:
             continue
-        labels = dict.fromkeys((*a.dims, *a.phase.order, *(x.label for x in a.place.loops)))
-        extents = {axis_of(d): m.program.axis[axis_of(d)].extent for d in labels}
-        varying = {s: bool(d) for s, d in m.facts.of(a.phase).opaque.items()}
+        extents = {axis_of(d): m.program.axis[axis_of(d)].extent for d in a.dims}
         ixs, given = m.facts.map(a), m.facts.given(a)
-        varying.update({s: bool(d) for s, d in m.facts.of(a.phase).opaque.items()})
+        varying = {s: bool(d) for s, d in m.facts.of(a.phase).opaque.items()}
         bad = injective(ixs, extents, given, m.prover, varying)
         if bad:
             say(f"{name(a)}: its index map is not known to be injective over {' '.join(sorted(bad))}", a.place.pointer)
@@ -134,6 +132,8 @@ def check_bounds(m: Memory, say: Report) -> None:
     """Every lane that touches memory is inside the view, for all symbols and data."""
     for a in m.accesses:
         given = m.facts.given(a)
+        if a.is_store:  # of these, `check_mask` says that no other lane is touched
+            given += [lt(Coord(axis_of(d)), m.extents[axis_of(d)]) for d in a.dims]
         for k, (ix, extent) in enumerate(zip(m.facts.map(a), m.program.abi.view(a.view).shape)):
             if not m.prover.prove(within(ix, extent), given):
                 say(f"{name(a)}: coordinate {k} = {ix} is not known to be in [0, {extent})", a.place.pointer, "a validity that implies it")
@@ -219,7 +219,7 @@ def check_buffer(m: Memory, say: Report) -> None:
         if a.is_store or m.program.abi.view(a.view).role not in ("workspace", "out"):
             continue
         before = [s for s in m.accesses if s.is_store and s.view == a.view and s.version <= a.version and s.segment == a.segment]
-        if not any(s.phase.number < a.phase.number and _covers(m, s, a) for s in before):
+        if not any(s.phase.number <= a.phase.number and _covers(m, s, a) for s in before):  # `check_phase` asks for an earlier phase
             say(f"{name(a)}: not every element is known to be written before", a.place.pointer)
 
 

@@ -51,10 +51,10 @@ class Prover:
         return self.memo[key]
 
     def _prove(self, goal: Expr, hyps: tuple[Expr, ...]) -> bool:
-        if goal.value is not None:
-            return bool(goal.value)
-        if goal in hyps or goal in self.facts or any(h.value == 0 for h in hyps):
+        if goal.value or goal in hyps or goal in self.facts or any(h.value == 0 for h in hyps):
             return True
+        if goal.value == 0 and not hyps:
+            return False
         if goal.op == "le" and goal.args[0].value is not None:
             lo = self.lower(goal.args[1], hyps)
             if lo is not None and lo >= goal.args[0].value:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqkir.base.dtypes import FLOATS
-from eqkir.base.expr import Coord, Expr, Sym, lift
+from eqkir.base.expr import Coord, Expr, Sym, le, lift
 from eqkir.program.abi import Abi, Axis, ScalarParam, SymbolParam, ViewParam
 from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Region, Segment, Store
 
@@ -141,7 +141,7 @@ def argmax(form: str, mode: str = "tree", **bindings: int) -> Program:
     i0, i1 = top.const("-inf"), top.const(str(2**63 - 1), "i64")
     b = top.body()
     x = b.load("x", ("r", "c"), ("r:O1", c))
-    k = b.let("Index", (Coord("c"),), (), (c,), "i64")
+    k = b.let("Cast", ("i64",), (b.let("Index", (Coord("c"),), (), (c,), "index"),), (c,), "i64")
     t = top.new()
     if form == "W":
         top.items += [*b.items, Let(t, "RedNTree", (c, region), (i0, i1, x, k), ("r:O1",), "tuple")]
@@ -151,3 +151,44 @@ def argmax(form: str, mode: str = "tree", **bindings: int) -> Program:
     a = abi("argmax", ("x", "in", "f32", ("M", "N")), ("y", "out", "i64", ("M",)))
     axes = (Axis("r", Sym("M"), "own"), Axis("c", Sym("N"), "loop"))
     return Program(a, axes, (Segment("g0", ("TAx", "r:O1"), "grid", (tuple(top.items),)),), bindings)
+
+
+def with_items(p: Program, items: tuple[Item, ...], *axes: Axis) -> Program:
+    """The program with one phase of these items in its first segment (and more axes)."""
+    return replace(p, axes=(*p.axes, *axes), segments=(replace(p.segments[0], phases=(items,)), *p.segments[1:]))
+
+
+def masked_total(lanes: bool = False, dot: bool = False) -> Program:
+    """Legal programs with padded lanes: y[0] = sum of x[N] in one fragment or with an accumulator per lane; or c = a @ b by `Dot`."""
+    b = Block()
+    zero = b.const("0.0")
+    if dot:
+        m, k, n = "i:OB", "k:W", "j:OB"
+        act = {d: b.let("Active", (d,), (), (d,), "bool") for d in (m, k, n)}
+        tiles = []
+        for name, d in (("a", (m, k)), ("b", (k, n))):
+            mask = b.bin("and", act[d[0]], act[d[1]], d, "bool")
+            tiles.append(b.let("LoadM", (name, 0, exprs((d[0][0], d[1][0])), "ptr"), (mask, zero), d))
+        acc = b.let("Splat", (), (zero,), (m, n))
+        c = b.let("Dot", (k,), (*tiles, acc), (m, n))
+        mask = b.bin("and", act[m], act[n], (m, n), "bool")
+        b.items.append(Store("c", 1, exprs(("i", "j")), c, mask, (), (m, n), True))
+        bindings = {"B:i": 16, "B:j": 16, "F:k": 32}
+        return replace(gemm("OB", "W", **bindings), stage="legal", preconditions=(le(Sym("K"), 32),), segments=(
+            Segment("g0", ("TProd", ("TAx", m), ("TAx", n)), "grid", (tuple(b.items),)),))  # fmt: skip
+    label = "c:LC" if lanes else "c:W"
+    body = b.body() if lanes else b
+    start = b.let("Splat", (), (zero,), (label,)) if lanes else 0
+    act = body.let("Active", (label,), (), (label,), "bool")
+    x = body.let("LoadM", ("x", 0, exprs(("c",)), "ptr"), (act, zero), (label,))
+    if lanes:
+        acc = b.new()
+        step = body.bin("add", acc, x, (label,))
+        b.loop(label, body, (Carry(acc, "Phi", (), (step,), (start,), (label,), "f32"),))
+        x = acc
+    total = b.let("FragRed", ("sum", label), (x,), ())
+    b.items.append(Store("y", 1, exprs((0,)), total, b.true(), (), (), True))
+    a = abi("total", ("x", "in", "f32", ("N",)), ("y", "out", "f32", (1,)))
+    pre = () if lanes else (le(Sym("N"), 16),)
+    bindings = {"C:c": 4} if lanes else {"F:c": 16}
+    return Program(a, (Axis("c", Sym("N"), "loop"),), (Segment("g0", ("TUnit",), "grid", (tuple(b.items),)),), bindings, {}, pre, "legal")

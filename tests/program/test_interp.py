@@ -103,7 +103,12 @@ def test_generic_reduction_ties_and_nan(program: Program, order: str) -> None:
 
 # ------------------------------------------------------------------------------------------------ detection
 def one(
-    store: tuple[Any, ...], load: tuple[Any, ...], view: str = "x", roles: tuple[str, str] = ("in", "out"), label: str = "i:O1", alias: bool = False
+    store: tuple[Any, ...],
+    load: tuple[Any, ...],
+    view: str = "x",
+    roles: tuple[str, str] = ("in", "out"),
+    label: str = "i:O1",
+    alias: bool = False,
 ) -> Program:
     """y[store] = view[load]"""
     b = Block()
