@@ -131,8 +131,15 @@ def affine(e: Expr) -> tuple[Expr, dict[str, Expr]] | None:
     return None
 
 
-def pointer(base: str, strides: tuple[str, ...], ixs: tuple[Expr, ...], dims: tuple[str, ...], places: Mapping[str, Place],
-            scalar: Callable[[Expr], str], general: Callable[[Expr], tuple[str, tuple[str, ...]]]) -> tuple[str, tuple[str, ...]]:  # fmt: skip
+def pointer(
+    base: str,
+    strides: tuple[str, ...],
+    ixs: tuple[Expr, ...],
+    dims: tuple[str, ...],
+    places: Mapping[str, Place],
+    scalar: Callable[[Expr], str],
+    general: Callable[[Expr], tuple[str, tuple[str, ...]]],
+) -> tuple[str, tuple[str, ...]]:
     """Text of the address of ``view[ixs]`` and its lane labels, in the order of `dims`.
 
     Affine parts split into a scalar offset and one lane term per label; `scalar` writes launch expressions, `general` writes any other
@@ -172,8 +179,11 @@ def pointer(base: str, strides: tuple[str, ...], ixs: tuple[Expr, ...], dims: tu
 
 # ------------------------------------------------------------------------------------------------ magnitudes
 def magnitude(e: Expr, axis: Callable[[str], Expr], signed: frozenset[str], params: Mapping[str, int]) -> Expr:
-    """A launch expression >= |e| for every lane, padded ones included; `axis` bounds coordinates. Data operands count 0: they are 64-bit."""
-    go = lambda x: magnitude(x, axis, signed, params)  # noqa: E731
+    """A launch expression >= |e| for every lane, padded ones included; `axis` bounds coordinates. Data operands (64-bit) count 0."""
+
+    def go(x: Expr) -> Expr:
+        return magnitude(x, axis, signed, params)
+
     match e.op:
         case "int":
             return Int(abs(e.args[0]))

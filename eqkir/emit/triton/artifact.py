@@ -48,5 +48,5 @@ def emit(program: Program, *, name: str = "") -> Artifact:
     m = module_source(program, name)
     return Artifact(
         name or program.abi.kernel, m.source, program, m.options, program.specializations, m.arguments, m.permits, m.fused,
-        89 if any(v.dtype == "f8e4m3fn" for v in program.abi.views) else 80,
+        89 if any(v.dtype in ("f8e4m3fn", "f8e5m2") for v in program.abi.views) else 80,
     )  # fmt: skip

@@ -20,12 +20,15 @@ from eqkir.emit.triton.check_tensor import GUARD
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SMALL = {
-    tl.bfloat16: np.dtype(ml_dtypes.bfloat16), tl.float8e5: np.dtype(ml_dtypes.float8_e5m2), tl.float8e4nv: np.dtype(ml_dtypes.float8_e4m3fn),
-}  # fmt: skip
+    tl.bfloat16: np.dtype(ml_dtypes.bfloat16),
+    tl.float8e5: np.dtype(ml_dtypes.float8_e5m2),
+    tl.float8e4nv: np.dtype(ml_dtypes.float8_e4m3fn),
+}
 SMALL_NP = frozenset(SMALL.values())
 Handle = interp.TensorHandle
 Builder = interp.InterpreterBuilder
-_np_dtype, _memory, _patch_tensor, _fp_to_fp = interp._get_np_dtype, interp._interpreter, interp._patch_lang_tensor, Builder.create_fp_to_fp
+_np_dtype, _memory = interp._get_np_dtype, interp._interpreter
+_patch_tensor, _fp_to_fp = interp._patch_lang_tensor, Builder.create_fp_to_fp
 
 
 def np_dtype(t: Any) -> Any:

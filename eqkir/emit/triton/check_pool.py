@@ -76,9 +76,15 @@ def _close_all() -> None:
             ws.pop().close()
 
 
+def _forget() -> None:
+    """A forked child must not talk to its parent's workers."""
+    for ws in _IDLE.values():
+        ws.clear()
+
+
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [ws.clear() for ws in _IDLE.values()] and None)
+    os.register_at_fork(after_in_child=_forget)
 
 
 def ask(kind: str, job: Any, seconds: float = 300.0) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""The worker process of the checks: ``python -m eqkir.emit.triton.check_worker interpret|compile``, pickled requests on stdin, replies on stdout.
+"""The worker process of the checks, ``python -m eqkir.emit.triton.check_worker interpret|compile``: pickled requests on stdin, replies on
+stdout, each after its length in 8 bytes.
 
 Interpreting and compiling exclude each other within a process, hence two kinds of workers.
 """
@@ -80,7 +81,7 @@ def serve(kind: str, requests: BinaryIO, replies: BinaryIO) -> None:
             try:
                 with captured() as log:
                     reply = handle(job, Path(tmp))
-            except BaseException as e:  # noqa: BLE001 - the reply carries it
+            except BaseException as e:
                 if isinstance(e, (KeyboardInterrupt, SystemExit)):
                     raise
                 reply = {"error": f"{type(e).__name__}: {e}", "trace": traceback.format_exc()}

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import re
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,3 +76,124 @@ def interpret_batch(jobs: Sequence[tuple[Artifact, Sequence[Case]]], processes: 
         else:
             out.append([Outcome(o.get("views", {}), o.get("error", "")) for o in reply["outcomes"]])
     return out
+
+
+# ------------------------------------------------------------------------------------------------ offline compilation
+@dataclass(frozen=True)
+class Specialization:
+    """What a launch fixes: `even` extents (no masks), `divisible` extents and strides (by 16), `aligned` pointers (to 16 bytes), `wide`
+    64-bit index arithmetic, `ones` unit strides by parameter name (default: the last axis of every view), `spread` over two grid axes."""
+
+    name: str = "even"
+    even: bool = True
+    divisible: bool = True
+    wide: bool = False
+    aligned: bool = True
+    spread: bool = False
+    ones: tuple[str, ...] | None = None
+
+
+EVEN = Specialization()
+RAGGED = Specialization("ragged", even=False)
+ODD = Specialization("odd", even=False, divisible=False)
+WIDE = Specialization("wide", even=False, divisible=False, wide=True, aligned=False, spread=True, ones=())
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """`findings`: PTX instructions that the program does not permit; `error` instead when compilation failed."""
+
+    target: int
+    specialization: str
+    registers: int = 0
+    spills: int = 0
+    stack: int = 0
+    shared: int = 0
+    warps: int = 0
+    findings: tuple[str, ...] = ()
+    ptx: str = ""
+    error: str = ""
+    log: str = ""
+
+    @property
+    def clean(self) -> bool:
+        return not self.error and not self.findings and not self.spills
+
+
+_INSTRUCTION = re.compile(r"^\s*(?:@!?%\w+\s+)?([a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)+)\s", re.M)
+_SUSPECT = re.compile(r"\.approx|\.full|\.ftz")
+
+
+def scan(ptx: str, permits: Sequence[str], fused: bool) -> tuple[str, ...]:
+    """Approximate, flushing or fused instructions beyond those permitted."""
+    found = {m for m in _INSTRUCTION.findall(ptx) if _SUSPECT.search(m) and m not in permits}
+    if not fused:
+        found |= {m for m in _INSTRUCTION.findall(ptx) if m.startswith("fma.")}
+    return tuple(sorted(found))
+
+
+def default_ones(artifact: Artifact) -> tuple[str, ...]:
+    """Names of the last stride of every view: row-major views."""
+    strides = [n for n, kind in artifact.arguments if kind == "stride"]
+    out, k = [], 0
+    for v in artifact.legal.abi.views:
+        k += len(v.shape)
+        if v.shape:
+            out.append(strides[k - 1])
+    return tuple(out)
+
+
+def compile_batch(
+    jobs: Sequence[tuple[Artifact, int, Specialization]], processes: int = 1, seconds: float = 600.0, cache: Path | None = None
+) -> list[Compiled]:
+    """Compile each artifact for a compute capability (80, 90, 100) and specialization; `cache`: a folder for results, keyed by everything
+    that they depend on."""
+    out: list[Compiled | None] = [None] * len(jobs)
+    todo: list[tuple[int, dict[str, Any], str]] = []
+    for n, (a, capability, spec) in enumerate(jobs):
+        if capability < a.capability:
+            out[n] = Compiled(capability, spec.name, error=f"needs compute capability {a.capability}")
+            continue
+        ones = default_ones(a) if spec.ones is None else spec.ones
+        job = {"source": a.source, "arguments": a.arguments, "capability": capability, "spec": {**asdict(spec), "ones": ones}}
+        key = hashlib.sha256(json.dumps([job, a.permits, a.fused, _version()], sort_keys=True).encode()).hexdigest()
+        hit = _read(cache, key)
+        if hit:
+            out[n] = hit
+        else:
+            todo.append((n, job, key))
+    for (n, _, key), reply in zip(todo, check_pool.ask_all("compile", [j for _, j, _ in todo], processes, seconds), strict=True):
+        a, capability, spec = jobs[n]
+        if reply.get("error"):
+            out[n] = Compiled(capability, spec.name, error=reply["error"], log=reply.get("log", ""))
+            continue
+        fields = {k: reply[k] for k in ("registers", "spills", "stack", "shared", "warps", "ptx")}
+        out[n] = Compiled(capability, spec.name, findings=scan(reply["ptx"], a.permits, a.fused), **fields)
+        _write(cache, key, out[n])
+    return [c for c in out if c is not None]
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("triton")
+
+
+def _read(cache: Path | None, key: str) -> Compiled | None:
+    if cache is None:
+        return None
+    try:
+        data = json.loads((cache / f"{key}.json").read_text())
+        return Compiled(**{**data, "findings": tuple(data["findings"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _write(cache: Path | None, key: str, result: Compiled | None) -> None:
+    """Whole or not at all: written beside and renamed."""
+    if cache is None or result is None:
+        return
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=cache, delete=False, suffix=".tmp") as f:
+        json.dump(asdict(result), f)
+    os.replace(f.name, cache / f"{key}.json")

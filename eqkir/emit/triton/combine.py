@@ -26,7 +26,7 @@ def region(r: Region, forms: Forms, helpers: dict[str, str]) -> str:
     dtypes: dict[int, str] = {}
     lines: list[str] = []
     for x in r.body:
-        args = [env[a] for a in x.args]
+        a, b, c = (*(env[i] for i in x.args), "", "", "")[:3]
         src = dtypes[x.args[0]] if x.args else ""
         match x.op:
             case "Arg":
@@ -34,15 +34,15 @@ def region(r: Region, forms: Forms, helpers: dict[str, str]) -> str:
             case "Const":
                 text = forms.const(x.attrs[0], x.dtype)
             case "Un":
-                text = forms.unary(x.attrs[0], *args, src)
+                text = forms.unary(x.attrs[0], a, src)
             case "Bin":
-                text = forms.binary(x.attrs[0], *args, src)
+                text = forms.binary(x.attrs[0], a, b, src)
             case "Tri":
-                text = forms.ternary(x.attrs[0], *args, x.dtype)
+                text = forms.ternary(x.attrs[0], a, b, c, x.dtype)
             case "Cast":
-                text = forms.cast(*args, src, x.dtype)
+                text = forms.cast(a, src, x.dtype)
             case "Bitcast":
-                text = forms.bitcast(*args, src, x.dtype)
+                text = forms.bitcast(a, src, x.dtype)
             case _:
                 raise ValueError(f"{x.op} in a combine region")
         dtypes[x.id] = x.dtype

@@ -46,7 +46,8 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
     "_sigmoid64": (
-        "@triton.jit\ndef _sigmoid64(x):\n    e = tl.exp(tl.abs(x) * -1.0)\n    return tl.where(x >= 0.0, 1.0, e) / (1.0 + e)\n",
+        "@triton.jit\ndef _sigmoid64(x):\n    e = tl.exp(tl.abs(x) * -1.0)\n"
+        "    return tl.where(x >= 0.0, 1.0, e) / (1.0 + e)\n",
         (),
     ),
     "_floordiv": (
@@ -59,7 +60,8 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
     "_odd_f32": (
-        "@triton.jit\ndef _odd_f32(x):\n    # f64 -> f32 rounded to odd, so that a second rounding is the only one\n    y = x.to(tl.float32)\n"
+        "@triton.jit\ndef _odd_f32(x):\n    # f64 -> f32 rounded to odd, so that a second rounding is the only one\n"
+        "    y = x.to(tl.float32)\n"
         "    z = y.to(tl.float64)\n    bits = y.to(tl.int32, bitcast=True)\n    step = tl.where(tl.abs(z) < tl.abs(x), 1, -1)\n"
         "    fix = (z != x) & ((bits & 1) == 0) & (x == x)\n    return tl.where(fix, bits + step, bits).to(tl.float32, bitcast=True)\n",
         (),
@@ -86,14 +88,15 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
 _EX2, _EX2F, _RCPF = "ex2.approx.f32", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32"
 #: (function, computing dtype) -> approximate instructions inside its form
 PERMITTED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("exp", "f32"): (_EX2,), ("exp2", "f32"): (_EX2,), ("sigmoid", "f32"): (_EX2,), ("expm1", "f32"): (_EX2,), ("tanh", "f32"): (_EX2F, _RCPF),
+    ("exp", "f32"): (_EX2,), ("exp2", "f32"): (_EX2,), ("sigmoid", "f32"): (_EX2,), ("expm1", "f32"): (_EX2,),
+    ("tanh", "f32"): (_EX2F, _RCPF),
     ("tan", "f32"): (_RCPF,), ("asin", "f32"): ("sqrt.approx.f32",), ("erf", "f32"): (_EX2F,), ("erfc", "f32"): (_EX2F, _RCPF),
     ("i0", "f32"): (_EX2, _RCPF, "rsqrt.approx.ftz.f32"), ("lgamma", "f32"): (_RCPF,), ("rsqrt", "f32"): ("rsqrt.approx.f32",),
 }  # fmt: skip
 #: functions whose forms contain fused multiply-adds
 FUSED = frozenset({
-    "fma", "log", "log2", "log1p", "expm1", "tanh", "sin", "cos", "tan", "asin", "atan", "erf", "erfc", "i0", "lgamma", "exp", "exp2", "sigmoid",
-    "rsqrt", "sqrt", "div",
+    "fma", "log", "log2", "log1p", "expm1", "tanh", "sin", "cos", "tan", "asin", "atan", "erf", "erfc", "i0", "lgamma", "exp", "exp2",
+    "sigmoid", "rsqrt", "sqrt", "div",
 })  # fmt: skip
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eqkir.base.dtypes import itemsize
 from eqkir.base.expr import Expr, Int, Param, atoms, substitute
+from eqkir.emit.triton import runtime_text as T
 from eqkir.emit.triton.address import host
 from eqkir.emit.triton.names import Naming
+from eqkir.program.abi import ScalarParam, SymbolParam, ViewParam
 from eqkir.program.model import Program
 
 #: dtype -> name of the tensor dtype of the caller's framework
@@ -15,10 +18,12 @@ TENSOR = {
     "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "f8e4m3fn": "float8_e4m3fn",
     "f8e5m2": "float8_e5m2", "index": "int64",
 }  # fmt: skip
-INT_LIMITS = {
-    "i8": (-(1 << 7), (1 << 7) - 1), "i16": (-(1 << 15), (1 << 15) - 1), "i32": (-(1 << 31), (1 << 31) - 1), "i64": (-(1 << 63), (1 << 63) - 1),
-    "index": (-(1 << 63), (1 << 63) - 1), "u8": (0, 255), "u16": (0, 65535), "u32": (0, (1 << 32) - 1), "u64": (0, (1 << 64) - 1),
-}  # fmt: skip
+LIMITS = {
+    **{f"i{w}": (-(1 << (w - 1)), (1 << (w - 1)) - 1) for w in (8, 16, 32, 64)},
+    **{f"u{w}": (0, (1 << w) - 1) for w in (8, 16, 32, 64)},
+    "index": (-(1 << 63), (1 << 63) - 1),
+}
+NARROW = ("f16", "bf16", "f8e4m3fn", "f8e5m2")
 
 
 @dataclass(frozen=True)
@@ -30,223 +35,170 @@ class Sizes:
     offsets: tuple[tuple[str, tuple[Expr, ...]], ...]  # view -> bound of the index of each axis, padded lanes included
 
 
-RUNTIME = '''
-_PLANS = {}
-
-
-def _device(t):
-    """Index of the tensor's device, or None where there is none."""
-    d = getattr(t, "device", None)
-    return getattr(d, "index", None) if getattr(d, "type", "cuda") != "cpu" else "cpu"
-
-
-def _check(name, t, dtype, rank):
-    if str(t.dtype).split(".")[-1] != dtype:
-        raise ValueError(f"{KERNEL}: {name} has dtype {t.dtype}, expected {dtype}")
-    if len(t.shape) != rank:
-        raise ValueError(f"{KERNEL}: {name} has {len(t.shape)} axes, expected {rank}")
-
-
-def _span(pointer, shape, strides, itemsize):
-    """Addresses [first, last) that a view touches; empty views touch none."""
-    if 0 in shape:
-        return pointer, pointer
-    ends = [(n - 1) * s * itemsize for n, s in zip(shape, strides)]
-    return pointer + sum(e for e in ends if e < 0), pointer + sum(e for e in ends if e > 0) + itemsize
-
-
-def _grid(programs):
-    """Grid of at least `programs` programs: one axis up to 2**31 - 1, then two."""
-    if programs <= 2147483647:
-        return (programs, 1, 1)
-    rows = -(-programs // 1073741824)
-    if rows > 65535:
-        raise ValueError(f"{KERNEL}: {programs} programs do not fit a launch")
-    return (-(-programs // rows), rows, 1)
-'''
-
-RUN = '''
-class _Plan:
-    """One specialization: its compiled kernel and everything of the launch that does not depend on addresses."""
-
-    def __init__(self, grid, integers, flags, spaces):
-        self.grid, self.integers, self.flags, self.spaces, self.compiled = grid, integers, flags, spaces, {}
-
-    def run(self, tensors, pointers, scalars, device):
-        if not isinstance(kernel, triton.runtime.JITFunction):  # the interpreter
-            kernel[self.grid](*tensors, *self.integers, *scalars, *self.flags)
-            return
-        if device == "cpu":
-            raise ValueError(f"{KERNEL}: the tensors are not on a GPU")
-        driver = triton.runtime.driver.active
-        here = driver.get_current_device()
-        if device is not None and device != here:
-            import torch
-
-            with torch.cuda.device(device):
-                return self.start(tensors, pointers, scalars, device, driver)
-        return self.start(tensors, pointers, scalars, here, driver)
-
-    def start(self, tensors, pointers, scalars, device, driver):
-        key = (*[p % 16 == 0 for p in pointers], *[s.bit_length() // 32 if type(s) is int else 0 for s in scalars])
-        launcher = self.compiled.get(key)
-        if launcher is None:
-            compiled = kernel.warmup(*tensors, *self.integers, *scalars, *self.flags, grid=self.grid, **OPTIONS)
-            launcher = self.compiled[key] = compiled[self.grid]
-        launcher(*pointers, *self.integers, *scalars, *self.flags, stream=driver.get_current_stream(device))
-'''
-
-
 def launch_source(program: Program, names: Naming, sizes: Sizes) -> str:
     """`launch` and its helpers. Shapes, strides and extents are elements; addresses bytes."""
-    abi = program.abi
-    views = [v for v in abi.views if v.role != "workspace"]
-    spaces = [v for v in abi.views if v.role == "workspace"]
-    ids = names.views
-    scalars = list(names.scalars.values())
-    bound = {Param(p): Int(v) for p, v in program.bindings.items()}
-    text = lambda e: host(substitute(e, bound), names.integer)  # noqa: E731
-    out: list[str] = []
-    add = out.append
+    return _Host(program, names, sizes).source()
 
-    # ---- plan: everything that follows from shapes, strides and integer scalars
-    used = sorted({a.args[0] for e in _all_exprs(program, sizes) for a in atoms(e) if a.op == "sym"} & {s.name for s in abi.scalars})
-    keyed = [names.scalars[s] for s in used]
-    params = [f"{ids[v.name]}_{p}" for v in views for p in ("shape", "strides")] + keyed
-    add(f"def _plan({', '.join(params)}):")
-    known: set[str] = set()
-    checks: list[str] = []
-    for v in views:
-        for k, e in enumerate(v.shape):
-            here = f"{ids[v.name]}_shape[{k}]"
-            if e.op == "sym" and e.args[0] not in known and e.args[0] in {s.name for s in abi.symbols}:
-                known.add(e.args[0])
-                add(f"    {names.symbols[e.args[0]]} = {here}")
-            else:
-                checks.append(f"    if {here} != {text(e)}:")
-                checks.append(f'        raise ValueError(f"{{KERNEL}}: axis {k} of {v.name} has extent {{{here}}}, expected {{{text(e)}}}")')
-    out += checks
-    for s in abi.symbols:
-        n = names.symbols[s.name]
+
+def host_imports(program: Program) -> list[str]:
+    """Modules of the standard library that the host side needs."""
+    dtypes = {s.dtype for s in program.abi.scalars}
+    return ["operator"] * bool(dtypes & LIMITS.keys()) + ["struct"] * bool(dtypes & {"f64", *NARROW})
+
+
+class _Host:
+    def __init__(self, program: Program, names: Naming, sizes: Sizes) -> None:
+        self.program, self.names, self.sizes = program, names, sizes
+        self.bound = {Param(p): Int(v) for p, v in program.bindings.items()}
+        self.views = [v for v in program.abi.views if v.role != "workspace"]
+        self.spaces = [v for v in program.abi.views if v.role == "workspace"]
+        used = {a.args[0] for e in self.all_exprs() for a in atoms(e) if a.op == "sym"}
+        self.keyed = [names.scalars[s.name] for s in program.abi.scalars if s.name in used]  # scalars that sizes depend on
+        self.lines: list[str] = []
+
+    def all_exprs(self) -> list[Expr]:
+        p, s = self.program, self.sizes
+        out = [*p.preconditions, *s.programs, *s.reach, *(e for _, e in p.specializations), *(e for v in p.abi.views for e in v.shape)]
+        return out + [e for _, bs in s.offsets for e in bs]
+
+    def text(self, e: Expr) -> str:
+        return host(substitute(e, self.bound), self.names.integer)
+
+    def id(self, v: ViewParam) -> str:
+        return self.names.views[v.name]
+
+    def add(self, *lines: str) -> None:
+        self.lines += lines
+
+    def source(self) -> str:
+        dtypes = {s.dtype for s in self.program.abi.scalars}
+        parts = [T.BASE]
+        parts += [T.DISJOINT] * bool(self.program.abi.noalias) + [T.EMPTY] * bool(self.spaces)
+        parts += [T.INTEGER] * bool(dtypes & LIMITS.keys()) + [T.NARROW] * bool(dtypes & set(NARROW)) + [T.BITS] * ("f64" in dtypes)
+        self.plan()
+        plan = "\n".join(self.lines)
+        self.lines = []
+        self.launch()
+        return "\n\n\n".join([*(p.strip("\n") for p in parts), plan, "\n".join(self.lines)]) + "\n"
+
+    # ---------------------------------------------------------------- everything that follows from shapes, strides and integer scalars
+    def plan_arguments(self) -> str:
+        return ", ".join([f"{self.id(v)}_{p}" for v in self.views for p in ("shape", "strides")] + self.keyed)
+
+    def plan(self) -> None:
+        abi = self.program.abi
+        self.add(f"def _plan({self.plan_arguments()}):")
+        self.shapes()
+        for s in abi.symbols:
+            self.symbol(s)
+        for e in self.program.preconditions:
+            self.add(f"    if not {self.text(e)}:")
+            self.add(f'        raise ValueError("{abi.kernel}: precondition {self.text(e)} does not hold")')
+        for v in self.views:
+            if v.role != "in" and v.shape:
+                self.add(f'    _written("{v.name}", {self.id(v)}_shape, {self.id(v)}_strides)')
+        for v in self.spaces:
+            self.add(f"    {self.id(v)}_shape = {_tuple([self.text(e) for e in v.shape])}")
+            strides = [" * ".join(f"{self.id(v)}_shape[{j}]" for j in range(k + 1, len(v.shape))) or "1" for k in range(len(v.shape))]
+            self.add(f"    {self.id(v)}_strides = {_tuple(strides)}")
+        for g, e in zip(self.program.segments, self.sizes.programs, strict=True):
+            self.add(f"    programs_{self.names.groups[g.group]} = {self.text(e)}")
+        total = " + ".join(f"programs_{self.names.groups[g.group]}" for g in self.program.segments)
+        self.add(f"    programs = {total or '0'}", "    if not programs:", "        return None")
+        self.index_width()
+        flags = ["programs > 2147483647", "tl.int32 if reach < 2147483648 else tl.int64"]
+        even: dict[str, str] = {}
+        for label, e in self.program.specializations:
+            even.setdefault(self.names.flags[label], self.text(e))
+        self.add(f"    flags = {_tuple([*flags, *even.values()])}")
+        spaces = _tuple([f"{self.id(v)}_shape" for v in self.spaces])
+        self.add(f"    return _Plan(_grid(programs), {_tuple(self.integers())}, flags, {spaces})")
+
+    def shapes(self) -> None:
+        """Symbols from the axes that are them, then every other axis against its expression."""
+        known: set[str] = set()
+        checks: list[str] = []
+        for v in self.views:
+            for k, e in enumerate(v.shape):
+                here = f"{self.id(v)}_shape[{k}]"
+                if e.op == "sym" and e.args[0] in self.names.symbols and e.args[0] not in known:
+                    known.add(e.args[0])
+                    self.add(f"    {self.names.symbols[e.args[0]]} = {here}")
+                    continue
+                message = f"axis {k} of {v.name} has extent {{{here}}}, expected {{{self.text(e)}}}"
+                checks += [f"    if {here} != {self.text(e)}:", f'        raise ValueError(f"{{KERNEL}}: {message}")']
+        self.add(*checks)
+
+    def symbol(self, s: SymbolParam) -> None:
+        n = self.names.symbols[s.name]
         tests = [f"{n} < {s.lo}"] * (s.lo > 0) + [f"{n} > {s.hi}"] * (s.hi is not None) + [f"{n} % {s.multiple_of}"] * (s.multiple_of > 1)
         if tests:
-            what = f"at least {s.lo}" + (f", at most {s.hi}" if s.hi is not None else "") + (f", a multiple of {s.multiple_of}" if s.multiple_of > 1 else "")
-            add(f"    if {' or '.join(tests)}:")
-            add(f'        raise ValueError(f"{{KERNEL}}: {s.name} is {{{n}}}, expected {what}")')
-    for e in program.preconditions:
-        add(f"    if not {text(e)}:")
-        add(f'        raise ValueError("{abi.kernel}: precondition {text(e)} does not hold")')
-    for v in views:
-        if v.role != "in" and v.shape:
-            add(f"    if 0 not in {ids[v.name]}_shape and any(n > 1 and s == 0 for n, s in zip({ids[v.name]}_shape, {ids[v.name]}_strides)):")
-            add(f'        raise ValueError("{abi.kernel}: {v.name} is written and has a zero stride")')
-    for v in spaces:
-        add(f"    {ids[v.name]}_shape = {_tuple([text(e) for e in v.shape])}")
-        add(f"    {ids[v.name]}_strides = {_tuple([' * '.join(f'{ids[v.name]}_shape[{j}]' for j in range(k + 1, len(v.shape))) or '1' for k in range(len(v.shape))])}")
-    for g, e in zip(program.segments, sizes.programs):
-        add(f"    programs_{names.groups[g.group]} = {text(e)}")
-    add(f"    programs = {' + '.join(f'programs_{names.groups[g.group]}' for g in program.segments) or '0'}")
-    ints = [f"{ids[v.name]}_strides[{k}]" for v in abi.views for k in range(len(v.shape))]
-    syms = [names.symbols[s] for s in names.kernel_symbols]
-    reach = [text(e) for e in sizes.reach]
-    for name, bounds in sizes.offsets:
-        if bounds:
-            reach.append(" + ".join(f"abs({ids[name]}_strides[{k}]) * {text(b)}" for k, b in enumerate(bounds)))
-    add(f"    reach = max({', '.join(['programs', '0', *[f'abs({i})' for i in ints], *syms, *reach])})")
-    flags = ["programs > 2147483647", "tl.int32 if reach < 2147483648 else tl.int64"]
-    seen: dict[str, str] = {}
-    for label, e in program.specializations:
-        seen.setdefault(names.flags[label], f"bool({text(e)})")
-    integers = _tuple([*ints, *syms])
-    add(f"    return _Plan(_grid(programs), {integers}, {_tuple([*flags, *seen.values()])}, {_tuple([f'{ids[v.name]}_shape' for v in spaces])}) if programs else None")
-    add("")
-    add("")
+            what = f"at least {s.lo}" + f", at most {s.hi}" * (s.hi is not None) + f", a multiple of {s.multiple_of}" * (s.multiple_of > 1)
+            self.add(f"    if {' or '.join(tests)}:", f'        raise ValueError(f"{{KERNEL}}: {s.name} is {{{n}}}, expected {what}")')
 
-    # ---- launch
-    args = ", ".join([ids[v.name] for v in views] + scalars)
-    add(f"def launch({args}):")
-    add('    """Launch on the tensors\' device and current stream. Raises ValueError for arguments that the kernel was not made for."""')
-    for v in views:
-        n = ids[v.name]
-        add(f"    {n}_p, {n}_shape, {n}_strides = {n}.data_ptr(), tuple({n}.shape), tuple({n}.stride())")
-    for s in abi.scalars:
-        n = names.scalars[s.name]
-        if s.dtype in INT_LIMITS:
-            lo, hi = INT_LIMITS[s.dtype]
-            add(f"    {n} = int({n})")
-            add(f"    if not {lo} <= {n} <= {hi}:")
-            add(f'        raise ValueError(f"{{KERNEL}}: {s.name} = {{{n}}} is outside {s.dtype}")')
+    def integers(self) -> list[str]:
+        strides = [f"{self.id(v)}_strides[{k}]" for v in self.program.abi.views for k in range(len(v.shape))]
+        return strides + [self.names.symbols[s] for s in self.names.kernel_symbols]
+
+    def index_width(self) -> None:
+        """The largest integer of the kernel's index arithmetic, padded lanes included."""
+        self.add("    # the largest integer that index arithmetic meets, padded lanes included", "    reach = max(", "        programs,")
+        ints = self.integers()
+        if ints:
+            self.add(f"        {', '.join(f'abs({i})' for i in ints)},")
+        for e in self.sizes.reach:
+            self.add(f"        {self.text(e)},")
+        for name, bounds in self.sizes.offsets:
+            if bounds:
+                terms = [f"abs({self.names.views[name]}_strides[{k}]) * {self.text(b)}" for k, b in enumerate(bounds)]
+                self.add(f"        {' + '.join(terms)},")
+        self.add("        0,", "    )")
+
+    # ---------------------------------------------------------------- launch
+    def launch(self) -> None:
+        abi, first = self.program.abi, self.views[0] if self.views else None
+        scalars = list(self.names.scalars.values())
+        self.add(f"def launch({', '.join([*map(self.id, self.views), *scalars])}):")
+        self.add('    """Launch on the tensors\' device and current stream.', "")
+        self.add("    Raises ValueError for arguments that the kernel was not made for.", '    """')
+        for v in self.views:
+            n = self.id(v)
+            self.add(f"    {n}_p, {n}_shape, {n}_strides = {n}.data_ptr(), tuple({n}.shape), tuple({n}.stride())")
+        for s in abi.scalars:
+            self.scalar(s)
+        self.add(f"    device = {f'_device({self.id(first)})' if first else None}")
+        key = [f"{self.id(v)}.dtype, {self.id(v)}_shape, {self.id(v)}_strides" for v in self.views] + self.keyed
+        self.add(f"    key = ({', '.join([*key, 'device'])},)")
+        self.add("    plan = _PLANS.get(key, _PLANS)", "    if plan is _PLANS:")
+        for v in self.views:
+            self.add(f'        _check("{v.name}", {self.id(v)}, "{TENSOR[v.dtype]}", {len(v.shape)}, device)')
+        self.add("        if len(_PLANS) >= 1024:", "            _PLANS.clear()")
+        self.add(f"        plan = _PLANS[key] = _plan({self.plan_arguments()})")
+        for group in abi.noalias:
+            spans = [
+                f'("{v.name}", *_span({self.id(v)}_p, {self.id(v)}_shape, {self.id(v)}_strides, {itemsize(v.dtype)}))'
+                for v in self.views if v.name in group
+            ]  # fmt: skip
+            if len(spans) > 1:
+                self.add("    _disjoint(", *(f"        {s}," for s in spans), "    )")
+        self.add("    if plan is None:  # no program: nothing to do", "        return")
+        for k, v in enumerate(self.spaces):
+            n = self.id(v)
+            self.add(f'    {n} = _empty({self.id(first) if first else None}, plan.spaces[{k}], "{TENSOR[v.dtype]}")')
+            self.add(f"    {n}_p = {n}.data_ptr()")
+        tensors, pointers = _tuple([self.id(v) for v in abi.views]), _tuple([f"{self.id(v)}_p" for v in abi.views])
+        self.add(f"    plan.run({tensors}, {pointers}, {_tuple(scalars)}, device)")
+
+    def scalar(self, s: ScalarParam) -> None:
+        n = self.names.scalars[s.name]
+        if s.dtype in LIMITS:
+            low, high = LIMITS[s.dtype]
+            self.add(f'    {n} = _integer("{s.name}", {n}, {low}, {high})')
         elif s.dtype == "bool":
-            add(f"    {n} = int(bool({n}))")
-        elif s.dtype == "f64":
-            add(f'    {n} = struct.unpack("<q", struct.pack("<d", {n}))[0]  # its bits: float arguments travel as f32')
+            self.add(f"    {n} = int(bool({n}))")
         else:
-            add(f"    {n} = float({n})")
-    key = [f"{ids[v.name]}.dtype, {ids[v.name]}_shape, {ids[v.name]}_strides" for v in views] + keyed
-    add(f"    device = _device({ids[views[0].name]})" if views else "    device = None")
-    add(f"    key = ({', '.join([*key, 'device'])},)")
-    add("    plan = _PLANS.get(key, _PLANS)")
-    add("    if plan is _PLANS:")
-    for v in views:
-        add(f'        _check("{v.name}", {ids[v.name]}, "{TENSOR[v.dtype]}", {len(v.shape)})')
-        if v is not views[0]:
-            add(f"        if _device({ids[v.name]}) != device:")
-            add(f'            raise ValueError("{abi.kernel}: {v.name} is on another device")')
-    add("        if len(_PLANS) >= 1024:")
-    add("            _PLANS.clear()")
-    add(f"        plan = _PLANS[key] = _plan({', '.join([f'{ids[v.name]}_{p}' for v in views for p in ('shape', 'strides')] + keyed)})")
-    for group in abi.noalias:
-        members = [v for v in views if v.name in group]
-        if len(members) > 1:
-            spans = [f'("{v.name}", *_span({ids[v.name]}_p, {ids[v.name]}_shape, {ids[v.name]}_strides, {_itemsize(v.dtype)}))' for v in members]
-            add(f"    _disjoint({', '.join(spans)})")
-    add("    if plan is None:  # no instance: nothing to do")
-    add("        return")
-    for k, v in enumerate(spaces):
-        n = ids[v.name]
-        add(f'    {n} = _empty({ids[views[0].name]}, plan.spaces[{k}], "{TENSOR[v.dtype]}")')
-        add(f"    {n}_p = {n}.data_ptr()")
-    tensors, pointers = _tuple([ids[v.name] for v in abi.views]), _tuple([f"{ids[v.name]}_p" for v in abi.views])
-    add(f"    plan.run({tensors}, {pointers}, {_tuple(scalars)}, device)")
-    parts = [RUNTIME.strip("\n")]
-    if abi.noalias:
-        parts.append(DISJOINT.strip("\n"))
-    if spaces:
-        parts.append(EMPTY.strip("\n"))
-    return "\n\n\n".join([*parts, RUN.strip("\n"), "\n".join(out)]) + "\n"
-
-
-DISJOINT = '''
-def _disjoint(*spans):
-    """The caller's promise that these views share no memory, checked by address range."""
-    for i, (a, a0, a1) in enumerate(spans):
-        for b, b0, b1 in spans[i + 1 :]:
-            if a0 < b1 and b0 < a1 and a0 < a1 and b0 < b1:
-                raise ValueError(f"{KERNEL}: {a} and {b} overlap, but are declared not to")
-'''
-
-EMPTY = '''
-def _empty(like, shape, dtype):
-    """A workspace on the device of `like`, from the caller's framework."""
-    if type(like).__module__.split(".")[0] == "torch":
-        import torch
-
-        return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
-    return like.new_empty(shape, dtype=dtype)
-'''
+            self.add(f"    {n} = {'_bits' if s.dtype == 'f64' else '_odd' if s.dtype in NARROW else 'float'}({n})")
 
 
 def _tuple(xs: list[str]) -> str:
     return f"({', '.join(xs)}{',' if len(xs) == 1 else ''})"
-
-
-def _itemsize(dtype: str) -> int:
-    from eqkir.base.dtypes import itemsize
-
-    return itemsize(dtype)
-
-
-def _all_exprs(program: Program, sizes: Sizes) -> list[Expr]:
-    out = [*program.preconditions, *sizes.programs, *sizes.reach, *(e for _, e in program.specializations)]
-    out += [e for v in program.abi.views for e in v.shape]
-    return out + [e for _, bs in sizes.offsets for e in bs]

@@ -9,13 +9,14 @@ from eqkir.program.ops import UNARY
 
 UNBOUND = register("EQK-TRI-UNBOUND", "parameter without a value", "Emission needs a value for every physical parameter of the program.")
 LANES = register(
-    "EQK-TRI-LANES", "lanes are not a power of two", "Triton fragments have power-of-two extents. Choose a row whose parameters are powers of two."
-)
+    "EQK-TRI-LANES", "lanes are not a power of two",
+    "Triton fragments have power-of-two extents. Choose a row whose parameters are powers of two.",
+)  # fmt: skip
 FRAGMENT = register("EQK-TRI-FRAGMENT", "fragment too large", "A Triton fragment holds at most 2**20 elements. Choose smaller parameters.")
 DOT_SHAPE = register(
     "EQK-TRI-DOT-SHAPE", "matrix product with unsuitable axes",
-    "tl.dot takes one left, one right and one contracted axis of at least 16 lanes (32 contracted lanes for 8-bit integers), and at most one "
-    "batch axis. Use the multiply-and-reduce realisation, or block the axes differently.",
+    "tl.dot takes one left, one right and one contracted axis of at least 16 lanes (32 contracted lanes for 8-bit integers), and at most "
+    "one batch axis. Use the multiply-and-reduce realisation, or block the axes differently.",
 )  # fmt: skip
 DOT_DTYPE = register(
     "EQK-TRI-DOT-DTYPE", "matrix product of unsupported dtypes",
@@ -23,7 +24,9 @@ DOT_DTYPE = register(
     "multiply-and-reduce realisation.",
 )  # fmt: skip
 DTYPE = register("EQK-TRI-DTYPE", "operation on an unsupported dtype", "The operation has no form on this dtype in Triton.")
-OPTION = register("EQK-TRI-OPTION", "launch option out of range", "num_warps is a power of two up to 32, num_stages lies between 1 and 8.")
+OPTION = register(
+    "EQK-TRI-OPTION", "launch option out of range", "num_warps is a power of two up to 32, num_stages lies between 1 and 8."
+)
 SYMBOL = register(
     "EQK-TRI-SYMBOL", "symbol without a source", "An extent symbol must be the extent of some view's axis: launch derives it from there."
 )
@@ -57,9 +60,9 @@ class _Check:
         if not 1 <= stages <= 8:
             self.say(OPTION, f"num_stages is {stages}", "/options/num_stages", "1 to 8")
         given = {e.args[0] for v in p.abi.views if v.role != "workspace" for e in v.shape if e.op == "sym"}
-        for s in p.abi.symbols:
-            if s.name not in given:
-                self.say(SYMBOL, f"{s.name} is no view's extent", "/abi/symbols")
+        for x in p.abi.symbols:
+            if x.name not in given:
+                self.say(SYMBOL, f"{x.name} is no view's extent", "/abi/symbols")
         for n, s in enumerate(p.segments):
             for kind in [f"P:{s.group}"] * (s.mode == "stride") + [f"G:{s.group}"] * ("TSwz" in str(s.order)):
                 if kind not in p.bindings:
@@ -127,7 +130,7 @@ class _Check:
         return self.defs[i].dtype if i in self.defs else ""
 
     def contraction(self, x: Let | Carry, impl: str, label: str, where: str) -> None:
-        da, db = (set(d for d in self.dims(a) if parameter(d)) for a in x.args[:2])
+        da, db = ({d for d in self.dims(a) if parameter(d)} for a in x.args[:2])
         if impl == "fma":
             self.fragment((*sorted(da | db), label), where)
             return
@@ -138,10 +141,10 @@ class _Check:
             return
         batch, m, n = (da & db) - {label}, da - db - {label}, db - da - {label}
         if parameter(label) is None or len(m) != 1 or len(n) != 1 or len(batch) > 1:
-            self.say(DOT_SHAPE, f"left {_list(m)}, right {_list(n)}, contracted {label}, batch {_list(batch)}", where, "one left, one right, at most one batch axis")
+            axes = f"left {_list(m)}, right {_list(n)}, contracted {label}, batch {_list(batch)}"
+            self.say(DOT_SHAPE, axes, where, "one left, one right, at most one batch axis")
             return
-        size = lambda d: self.program.bindings.get(parameter(d) or "", 1)  # noqa: E731
-        got = tuple(size(d) for d in (*m, *n, label))
+        got = tuple(self.program.bindings.get(parameter(d) or "", 1) for d in (*m, *n, label))
         if got[0] < 16 or got[1] < 16 or got[2] < least:
             self.say(DOT_SHAPE, f"{got[0]}×{got[1]}×{got[2]} lanes", where, f"at least 16×16×{least}")
 

@@ -9,7 +9,6 @@ labels, versions. The result is verified and interpreted like any other program.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from eqkir.base import dtypes as D
 from eqkir.base.expr import Expr, coords
@@ -17,6 +16,7 @@ from eqkir.emit.triton.order import label_order
 from eqkir.emit.triton.prune import live
 from eqkir.emit.triton.scope import Block, Builder, Val, cast_pad, identity_text
 from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.barriers import lone_stores
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Segment, Store
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
@@ -53,10 +53,11 @@ class _Phase:
         self.defs: dict[int, Let | Carry] = {}
         self.want: dict[int, str] = {}  # load -> literal for its inactive lanes
         self.env: dict[int, Val | tuple[Val, ...]] = {}
-        self.loads: list[tuple[Let, int, tuple[Block, ...]]] = []  # legal load, alias class, blocks around it
+        self.loads: list[tuple[Let, int, tuple[Block, ...], int]] = []  # legal load, alias class, blocks around it, structured id
+        self.lone = lone_stores(items)
         self._define(items)
         self._demand(items)
-        self.b = Builder(program, label_order(program, items, self.defs), lambda label, e: notes.setdefault(label, e) and None)
+        self.b = Builder(program, label_order(program, items, self.defs), notes)
 
     def run(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
         for i in items:
@@ -133,7 +134,7 @@ class _Phase:
             case "Pick":
                 t = self.env[x.args[0]]
                 assert isinstance(t, tuple)
-                return t[x.attrs[0]]
+                return t[int(x.attrs[0])]
             case "Load":
                 return self.load(x, args)
             case "RedTree":
@@ -159,7 +160,7 @@ class _Phase:
         v = replace(v, reads=v.reads | {v.id})
         made = b.blocks[-1].items[-1]
         assert isinstance(made, Let)
-        self.loads.append((made, self.program.abi.view(x.attrs[0]).alias, tuple(b.blocks)))
+        self.loads.append((made, self.program.abi.view(x.attrs[0]).alias, tuple(b.blocks), x.id))
         return v
 
     def store(self, s: Store) -> None:
@@ -172,12 +173,12 @@ class _Phase:
         b.blocks[-1].items.append(Store(s.view, s.version, s.ixs, value.id, mask.id, tuple(d.id for d in deps), dims, True))
 
     def barriers(self, s: Store, value: Val) -> None:
-        """A thread must not overwrite what another has yet to load; the same element loaded and stored by one thread needs nothing."""
+        """A thread must not overwrite what another has yet to load; an element loaded for its own store alone needs nothing."""
         b, lanes = self.b, self.b.lanes(s.dims)
-        for x, alias, around in self.loads:
+        for x, alias, around, source in self.loads:
             if alias != self.program.abi.view(s.view).alias:
                 continue
-            if (x.attrs[0], x.attrs[2], set(b.lanes(x.dims))) == (s.view, s.ixs, set(lanes)) and x.id in value.reads:
+            if (x.attrs[0], x.attrs[2], set(b.lanes(x.dims))) == (s.view, s.ixs, set(lanes)) and self.lone.get(source) == s:
                 continue
             common = sum(1 for p, q in zip(around, b.blocks) if p is q)
             block = b.blocks[common - 1]
@@ -219,8 +220,7 @@ class _Phase:
         bd = self.b
         a, b = self.operands(a, b, label)
         la, lb = set(bd.lanes(a.dims)), set(bd.lanes(b.dims))
-        pick = lambda s: tuple(sorted(s, key=lambda x: bd.rank[x]))  # noqa: E731
-        batch, m, n = pick((la & lb) - {label}), pick(la - lb - {label}), pick(lb - la - {label})
+        batch, m, n = (tuple(sorted(s - {label}, key=lambda x: bd.rank[x])) for s in (la & lb, la - lb, lb - la))
         a, b = bd.arranged(a, (*batch, *m, label)), bd.arranged(b, (*batch, label, *n))
         scalars = tuple(d for d in bd.sort(x for v in (a, b, acc) for x in v.dims) if not parameter(d))
         order = (*batch, *m, *n)
@@ -308,7 +308,10 @@ class _Phase:
             x, y = (b.splat(v, b.sort((*v.dims, label))) if label not in (*x.dims, *y.dims) else v for v in (x, y))
         clean = not lane or not b.padded(label) or (x.pad == y.pad == D.literal(0, c.dtype) and label in x.dims and label in y.dims)
         fused = c.dtype in D.FLOATS
-        out = b.over("Tri", ("fma",), (x, y, phis[0]), c.dtype) if fused else b.over("Bin", ("add",), (phis[0], self.product(x, y, c.dtype)), c.dtype)
+        if fused:
+            out = b.over("Tri", ("fma",), (x, y, phis[0]), c.dtype)
+        else:
+            out = b.over("Bin", ("add",), (phis[0], self.product(x, y, c.dtype)), c.dtype)
         return (out if clean else b.over("Tri", ("select",), (b.active(label), out, phis[0]), c.dtype),)
 
     def carry_result(self, c: Carry, label: str, phis: tuple[Val, ...]) -> Val | tuple[Val, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqkir.base.expr import ZERO, Expr, Int, Param, emin, is_launch, substitute
+from eqkir.base.expr import Expr, Int, Param, emin, is_launch, substitute
 from eqkir.emit.triton.address import magnitude, magnitudes
 from eqkir.emit.triton.forms import Forms, imports
-from eqkir.emit.triton.launch import Sizes, launch_source
+from eqkir.emit.triton.launch import Sizes, host_imports, launch_source
 from eqkir.emit.triton.names import Naming
 from eqkir.emit.triton.spell import SegmentText
 from eqkir.program.abi import axis_of
-from eqkir.program.model import Item, Let, Loop, Program, Segment, Store, order_labels, order_size
+from eqkir.program.model import Item, Let, Loop, Program, Segment, Store, order_labels
 
 OPTION_DEFAULTS = {"num_warps": 4, "num_stages": 1, "num_ctas": 1}
 
@@ -24,7 +24,7 @@ class Module:
     permits: tuple[str, ...]
     fused: bool
     options: dict[str, int]
-    arguments: tuple[tuple[str, str], ...]  # kernel parameters in order: (name, "*dtype" | "stride" | "symbol" | scalar dtype | "constexpr")
+    arguments: tuple[tuple[str, str], ...]  # kernel parameters: (name, "*dtype" | "stride" | "symbol" | scalar dtype | "constexpr")
 
 
 def module_source(program: Program, name: str = "") -> Module:
@@ -122,12 +122,10 @@ def _depth(s: Segment) -> int:
 
 def _header(program: Program, kernel: str, options: dict[str, int], library: bool) -> str:
     params = ", ".join(f"{k} = {v}" for k, v in sorted(program.bindings.items())) or "none"
-    lines = [
-        f'"""{kernel}: one kernel, one launch. Call `launch`.', "", f"Physical parameters: {params}.", '"""', "", "import struct", "",
-        "import triton", "import triton.language as tl",
-    ]  # fmt: skip
-    if not any(s.dtype == "f64" for s in program.abi.scalars):
-        lines[5:7] = []
+    lines = [f'"""{kernel}: one kernel, one launch. Call `launch`.', "", f"Physical parameters: {params}.", '"""', ""]
+    standard = [f"import {m}" for m in host_imports(program)]
+    lines += [*standard, ""] if standard else []
+    lines += ["import triton", "import triton.language as tl"]
     if library:
         lines.append("from triton.language.extra import libdevice")
     opts = ", ".join(f'"{k}": {v}' for k, v in options.items())
@@ -148,9 +146,9 @@ def _lift(names: Naming) -> list[str]:
 def _kernel(program: Program, names: Naming, texts: list[SegmentText], bodies: list[list[str]]) -> str:
     lines = [_decorator(names), f"def kernel({_signature(names)}):", *_lift(names)]
     lines.append("    pid = tl.program_id(0).to(IDX)")
-    lines += ["    if SPREAD:  # more programs than one grid axis holds", "        pid = pid + tl.program_id(1).to(IDX) * tl.num_programs(0)"]
+    lines.append("    if SPREAD:  # more programs than one grid axis holds")
+    lines.append("        pid = pid + tl.program_id(1).to(IDX) * tl.num_programs(0)")
     call = ", ".join([*names.arguments, *names.constexprs])
-    first: Expr = ZERO
     several = len(program.segments) > 1
     for k, (s, t, b) in enumerate(zip(program.segments, texts, bodies)):
         length = program.length(s)

@@ -9,8 +9,9 @@ from eqkir.base.expr import Expr, atoms
 from eqkir.program.model import Item, Let, Loop, Program, Store
 
 RESERVED = frozenset(
-    "triton tl libdevice struct torch kernel launch pid lid programs first instance key plan device reach driver "
-    "max min abs tuple any all bool int float range isinstance zip sum len str getattr type enumerate ValueError KERNEL OPTIONS IDX SPREAD".split()
+    "triton tl libdevice struct operator torch kernel launch pid lid programs first instance key plan device reach flags driver "
+    "max min abs tuple any all bool int float range isinstance zip sum len str getattr type enumerate ValueError "
+    "KERNEL OPTIONS IDX SPREAD".split()
 )
 
 
@@ -26,7 +27,9 @@ class Naming:
     def __init__(self, program: Program) -> None:
         abi = program.abi
         self.taken = set(RESERVED) | set(keyword.kwlist)
-        self.views = {v.name: self.unique(clean(v.name), *(f"_s{k}" for k in range(len(v.shape))), "_shape", "_strides", "_p") for v in abi.views}
+        self.views: dict[str, str] = {}
+        for v in abi.views:
+            self.views[v.name] = self.unique(clean(v.name), *(f"_s{k}" for k in range(len(v.shape))), "_shape", "_strides", "_p")
         self.ranks = {v.name: len(v.shape) for v in abi.views}
         self.scalars = {s.name: self.unique(clean(s.name)) for s in abi.scalars}
         used = {a.args[0] for e in expressions(program) for a in atoms(e) if a.op == "sym"}

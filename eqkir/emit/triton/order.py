@@ -20,7 +20,8 @@ def label_order(program: Program, items: tuple[Item, ...], defs: Mapping[int, Le
                     seen.update(dict.fromkeys(i.dims))
                     if i.op in ("ConWhole", "ConAccWhole") and i.attrs[0] == "mma":
                         product(i, i.attrs[1])
-                    seen.update(dict.fromkeys(a for a in i.attrs if isinstance(a, str) and i.op in ("RedTree", "RedNTree", "ConWhole", "ConAccWhole") and ":" in a))
+                    if i.op in ("RedTree", "RedNTree", "ConWhole", "ConAccWhole"):
+                        seen.update(dict.fromkeys(a for a in i.attrs if isinstance(a, str) and ":" in a))
                 case Loop():
                     seen[i.label] = None
                     visit(i.body)

@@ -36,8 +36,8 @@ class Block:
 class Builder:
     """Emits legal lets into a stack of blocks. `rank` orders labels; fragments list their lane labels in that order."""
 
-    def __init__(self, program: Program, rank: dict[str, int], note: Callable[[str, Expr], None]) -> None:
-        self.program, self.rank, self.note = program, rank, note
+    def __init__(self, program: Program, rank: dict[str, int], notes: dict[str, Expr]) -> None:
+        self.program, self.rank, self.notes = program, rank, notes
         self.blocks = [Block()]
         self.next = 0
 
@@ -62,7 +62,16 @@ class Builder:
         return 0
 
     # ---------------------------------------------------------------- emission
-    def let(self, op: str, attrs: tuple[Any, ...], args: tuple[Val, ...], dims: tuple[str, ...], dtype: str, depth: int = -1, pad: str | None = None) -> Val:
+    def let(
+        self,
+        op: str,
+        attrs: tuple[Any, ...],
+        args: tuple[Val, ...],
+        dims: tuple[str, ...],
+        dtype: str,
+        depth: int = -1,
+        pad: str | None = None,
+    ) -> Val:
         v = Val(self.fresh(), dims, dtype, pad, frozenset().union(*(a.reads for a in args)))
         self.blocks[depth].items.append(Let(v.id, op, attrs, tuple(a.id for a in args), dims, dtype))
         return v
@@ -117,7 +126,7 @@ class Builder:
         """Which lanes of a padded label are active."""
 
         def make() -> Val:
-            self.note(label, even(self.program, label))
+            self.notes[label] = even(self.program, label)
             return self.let("Active", (label,), (), (label,), "bool", self.depth(label))
 
         return self.shared(("active", label), self.depth(label), make)
@@ -130,11 +139,14 @@ class Builder:
             if out is None:
                 out = a
                 continue
-            depth, left, dims2 = self.depth(x), out, self.sort((*out.dims, *a.dims))
-            out = self.shared(("and", left.id, a.id), depth, lambda l=left, a=a, d=depth, s=dims2: self.let("Bin", ("and",), (l, a), s, "bool", d))  # type: ignore[misc]
+            out = self.both(out, a, self.depth(x))
         if valid is None:
             return out or self.true
         return valid if out is None else self.over("Bin", ("and",), (out, valid), "bool")
+
+    def both(self, a: Val, b: Val, depth: int) -> Val:
+        dims = self.sort((*a.dims, *b.dims))
+        return self.shared(("and", a.id, b.id), depth, lambda: self.let("Bin", ("and",), (a, b), dims, "bool", depth))
 
     def neutral(self, a: Val, label: str, identity: Val) -> Val:
         """`a` over `label` with `identity` in the inactive lanes of that label."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from eqkir.base.expr import PREDICATES, Expr, Int, Param, coords, substitute
 from eqkir.emit.triton.address import KernelText, Place, expand, pointer, spelled_dims
-from eqkir.emit.triton.combine import built_in, region as combine_region
+from eqkir.emit.triton.combine import built_in
+from eqkir.emit.triton.combine import region as combine_region
 from eqkir.emit.triton.forms import TYPES, Forms
 from eqkir.emit.triton.names import Naming, clean
 from eqkir.program.abi import axis_of, parameter, traversal
@@ -82,21 +83,24 @@ class SegmentText:
                 d = here[a.args[0]]
                 return expand(self.places[d].full, (d,) if parameter(d) else (), have)
             if a.op == "dep":
-                return expand(self.texts[deps[a.args[0]]], self.lanes(self.dims[deps[a.args[0]]]), have) + (".to(tl.int64)" if e.op != "dep" else "")
+                i = deps[a.args[0]]
+                return expand(self.texts[i], self.lanes(self.dims[i]), have) + (".to(tl.int64)" if e.op != "dep" else "")
             return self.names.integer(a.args[0])
 
         return self.exprs.text(e, atom), have
 
     def address(self, view: str, ixs: tuple[Expr, ...], deps: tuple[int, ...], dims: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         strides = tuple(self.names.stride(view, k) for k in range(len(ixs)))
-        return pointer(
-            self.names.views[view], strides, tuple(substitute(e, self.bound) for e in ixs), dims, self.places, self.launch, lambda e: self.index(e, deps, dims)
-        )
+        ixs = tuple(substitute(e, self.bound) for e in ixs)
+        return pointer(self.names.views[view], strides, ixs, dims, self.places, self.launch, lambda e: self.index(e, deps, dims))
 
     # ---------------------------------------------------------------- program space
     def decode(self, t: Order, lid: str) -> None:
         """Block indices of the instance axes from the position in the segment."""
-        size = lambda x: substitute(order_size(x, self.program.axis), self.bound)  # noqa: E731
+
+        def size(x: Order) -> Expr:
+            return substitute(order_size(x, self.program.axis), self.bound)
+
         add = self.lines.add
         match t[0]:
             case "TAx":
@@ -116,7 +120,8 @@ class SegmentText:
                 self.decode(t[1], f"({n}_id // {n}_columns)")
                 self.decode(t[2], f"({n}_id % {n}_columns)")
             case "TSwz":
-                n, g = self.unique("band", "_id", "_rows", "_size", "_first", "_height", "_in"), self.program.bindings[f"G:{self.segment.group}"]
+                n = self.unique("band", "_id", "_rows", "_size", "_first", "_height", "_in")
+                g = self.program.bindings[f"G:{self.segment.group}"]
                 add(f"{n}_rows = {self.launch(size(t[1]))}")
                 add(f"{n}_size = {g} * ({self.launch(size(t[2]))})")
                 add(f"{n}_id = {lid}")
@@ -188,7 +193,11 @@ class SegmentText:
                 self.lines.add("tl.debug_barrier()")
 
     def let(self, x: Let) -> None:
-        f, arg = self.forms, (lambda k: self.operand(x.args[k], x.dims))
+        f = self.forms
+
+        def arg(k: int) -> str:
+            return self.operand(x.args[k], x.dims)
+
         src = self.dtypes.get(x.args[0], "") if x.args else ""
         match x.op:
             case "Const" if x.id not in self.needed:
@@ -223,6 +232,7 @@ class SegmentText:
                 out = TYPES[x.dtype]
                 precision = ', input_precision="ieee"' if src in ("f32", "f64") else ""
                 a, b, c = (self.texts[i] for i in x.args)
+                f.fused |= src in ("f32", "f64")  # products on the vector unit; a contraction may fuse them
                 self.define(x, f"tl.dot({a}, {b}, {c}{precision}, out_dtype={out})", "dot")
             case "Splat":
                 self.define(x, f"tl.broadcast_to({arg(0)}, {self.shape(x.dims)})" if self.lanes(x.dims) else arg(0))

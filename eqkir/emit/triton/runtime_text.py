@@ -1,0 +1,124 @@
+"""The fixed parts of an emitted module's host side. Texts only: emitted modules import triton, and torch when the tensors are torch's."""
+
+BASE = '''
+_PLANS = {}
+
+
+def _device(t):
+    """The tensor's device: its index, "cpu", or None where it does not say."""
+    d = getattr(t, "device", None)
+    return "cpu" if getattr(d, "type", None) == "cpu" else getattr(d, "index", None)
+
+
+def _check(name, t, dtype, rank, device):
+    if str(t.dtype).split(".")[-1] != dtype:
+        raise ValueError(f"{KERNEL}: {name} has dtype {t.dtype}, expected {dtype}")
+    if len(t.shape) != rank:
+        raise ValueError(f"{KERNEL}: {name} has {len(t.shape)} axes, expected {rank}")
+    if _device(t) != device:
+        raise ValueError(f"{KERNEL}: {name} is on another device")
+
+
+def _written(name, shape, strides):
+    if any(n > 1 and s == 0 for n, s in zip(shape, strides)):
+        raise ValueError(f"{KERNEL}: {name} is written and has a zero stride")
+
+
+def _grid(programs):
+    """Grid of at least `programs` programs: one axis up to 2**31 - 1, then two."""
+    if programs <= 2147483647:
+        return (programs, 1, 1)
+    rows = -(-programs // 1073741824)
+    if rows > 65535:
+        raise ValueError(f"{KERNEL}: {programs} programs do not fit a launch")
+    return (-(-programs // rows), rows, 1)
+
+
+class _Plan:
+    """One specialization: its compiled kernels and everything of a launch that does not depend on addresses."""
+
+    def __init__(self, grid, integers, flags, spaces):
+        self.grid, self.integers, self.flags, self.spaces, self.compiled = grid, integers, flags, spaces, {}
+
+    def run(self, tensors, pointers, scalars, device):
+        if not isinstance(kernel, triton.runtime.JITFunction):  # Triton's interpreter
+            kernel[self.grid](*tensors, *self.integers, *scalars, *self.flags)
+            return
+        if device == "cpu":
+            raise ValueError(f"{KERNEL}: the tensors are not on a GPU")
+        driver = triton.runtime.driver.active
+        here = driver.get_current_device()
+        if device is None or device == here:
+            self.start(tensors, pointers, scalars, here, driver)
+        else:
+            import torch
+
+            with torch.cuda.device(device):
+                self.start(tensors, pointers, scalars, device, driver)
+
+    def start(self, tensors, pointers, scalars, device, driver):
+        key = (*[p % 16 == 0 for p in pointers], *[s.bit_length() // 32 if type(s) is int else 0 for s in scalars])
+        launcher = self.compiled.get(key)
+        if launcher is None:
+            compiled = kernel.warmup(*tensors, *self.integers, *scalars, *self.flags, grid=self.grid, **OPTIONS)
+            launcher = self.compiled[key] = compiled[self.grid]
+        launcher(*pointers, *self.integers, *scalars, *self.flags, stream=driver.get_current_stream(device))
+'''
+
+DISJOINT = '''
+def _span(pointer, shape, strides, itemsize):
+    """Addresses [first, last) that a view touches; empty views touch none."""
+    if 0 in shape:
+        return pointer, pointer
+    ends = [(n - 1) * s * itemsize for n, s in zip(shape, strides)]
+    return pointer + sum(e for e in ends if e < 0), pointer + sum(e for e in ends if e > 0) + itemsize
+
+
+def _disjoint(*spans):
+    """The caller's promise that these views share no memory, checked by address range."""
+    for i, (a, a0, a1) in enumerate(spans):
+        for b, b0, b1 in spans[i + 1 :]:
+            if a0 < b1 and b0 < a1 and a0 < a1 and b0 < b1:
+                raise ValueError(f"{KERNEL}: {a} and {b} overlap, but are declared not to")
+'''
+
+EMPTY = '''
+def _empty(like, shape, dtype):
+    """A workspace on the device of `like`, from the caller's framework."""
+    if type(like).__module__.split(".")[0] == "torch":
+        import torch
+
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
+    return like.new_empty(shape, dtype=dtype)
+'''
+
+INTEGER = '''
+def _integer(name, value, low, high):
+    try:
+        n = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{KERNEL}: {name} = {value!r} is not an integer") from None
+    if not low <= n <= high:
+        raise ValueError(f"{KERNEL}: {name} = {n} is outside [{low}, {high}]")
+    return n
+'''
+
+NARROW = '''
+def _odd(x):
+    """f64 -> f32 rounded to odd: the kernel's rounding to the narrow dtype is then the only one."""
+    x = float(x)
+    try:
+        y = struct.unpack("<f", struct.pack("<f", x))[0]
+    except OverflowError:
+        return x
+    bits = struct.unpack("<i", struct.pack("<f", y))[0]
+    if x == y or x != x or bits & 1:
+        return y
+    return struct.unpack("<f", struct.pack("<i", bits + (1 if abs(y) < abs(x) else -1)))[0]
+'''
+
+BITS = '''
+def _bits(x):
+    """The bits of an f64 as an integer: float arguments travel as f32."""
+    return struct.unpack("<q", struct.pack("<d", x))[0]
+'''
