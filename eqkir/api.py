@@ -140,7 +140,7 @@ def _tasks(module: Module | Kernel | str | Path, jobs: int, here: bool) -> Seque
     if isinstance(module, Kernel):
         module = Module(kir=1, name=module.name, kernels=(module,))
     if isinstance(module, Module):
-        return scan(f"<{module.name}>", module.model_dump_json(exclude_unset=True).encode())
+        return scan(f"<{module.name}>", module.model_dump_json(exclude_none=True).encode())
     files = kir_files([Path(module)])
     return [t for f in files for t in scan(str(f))] if here else batch.scan_files(files, jobs)
 

@@ -27,7 +27,7 @@ from eqkir.program.model import Program
 if TYPE_CHECKING:
     from eqkir.driver.batch import Progress
     from eqkir.emit.triton.artifact import Artifact
-    from eqkir.emit.triton.checks import Compiled
+    from eqkir.emit.triton.checks import Case, Compiled
     from eqkir.targets import Target
 
 #: program instances of one interpreted launch, and of all launches of a kernel: the interpreter takes about a millisecond for each
@@ -88,6 +88,14 @@ def array_of(a: ViewArg) -> np.ndarray[Any, Any]:
     return np.ndarray(a.shape, a.memory.dtype, raw, a.offset * size, tuple(s * size for s in a.strides))
 
 
+def case_of(args: Mapping[str, Any]) -> Case:
+    """Arguments as the interpreter's workers take them."""
+    from eqkir.emit.triton.checks import Case
+
+    arrays = {n: array_of(v) for n, v in args.items() if isinstance(v, ViewArg)}
+    return Case(arrays, {n: v.item() if hasattr(v, "item") else v for n, v in args.items() if not isinstance(v, ViewArg)})
+
+
 def instances(program: Program, symbols: Mapping[str, int], args: Mapping[str, Any]) -> int:
     """Programs of a launch (before rounding to grid axes)."""
     values = {**{k: int(v) for k, v in args.items() if not isinstance(v, ViewArg) and np.asarray(v).dtype.kind in "iub"}, **symbols}
@@ -117,7 +125,7 @@ def launches(chain: Chain, program: Program) -> list[_Launch]:
 
 
 def _interpret(pairs: Sequence[tuple[Outcome, Artifact]], options: Options, jobs: int) -> None:
-    from eqkir.emit.triton.checks import Case, interpret_batch
+    from eqkir.emit.triton.checks import interpret_batch
 
     work = []
     for o, a in pairs:
@@ -125,12 +133,7 @@ def _interpret(pairs: Sequence[tuple[Outcome, Artifact]], options: Options, jobs
         work.append((o, a, launches(chain, programs.loads(o.program))))
     batch = []
     for _, a, ls in work:
-        cases = []
-        for x in ls:
-            arrays = {n: array_of(v) for n, v in x.args.items() if isinstance(v, ViewArg)}
-            scalars = {n: v.item() if hasattr(v, "item") else v for n, v in x.args.items() if not isinstance(v, ViewArg)}
-            cases.append(Case(arrays, scalars))
-        batch.append((a, cases))
+        batch.append((a, [case_of(x.args) for x in ls]))
     for (o, _, ls), results in zip(work, interpret_batch(batch, jobs), strict=True):
         mistakes, worst = [], 0.0
         for x, r in zip(ls, results, strict=True):

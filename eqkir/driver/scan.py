@@ -49,7 +49,7 @@ def scan(file: str, data: bytes | None = None) -> list[Task | Outcome]:
         if found:
             out[place] = _failed(kernel.name, file, "check", found)
         else:
-            text = reading.module.model_copy(update={"kernels": (kernel,)}).model_dump_json(exclude_unset=True)
+            text = reading.module.model_copy(update={"kernels": (kernel,)}).model_dump_json(exclude_none=True)
             out[place] = Task(file, place, kernel.name, text, share + time.perf_counter() - start)
     return [out[i] for i in sorted(out)]
 

@@ -56,7 +56,7 @@ def test_equal_bytes_whatever_the_hash_seed_and_the_number_of_processes(cli, tmp
 def test_no_rules_leave_the_conservative_program_and_it_is_right(tmp_path):
     for name in ("softmax_bf16", "two_outputs"):
         k = eqkir.optimize(CORPUS / f"{name}.json", without=["all"], check="numeric")[name]
-        assert k.ok and not k.program.bindings and k.report["cost"] == k.report["initial_cost"]
+        assert k.ok and not k.program.bindings and k.report["structures"] == 1
 
 
 @pytest.mark.parametrize("extractor", ["random", "worst"])
@@ -142,7 +142,7 @@ def test_a_bundle_replays(cli, tmp_path, monkeypatch):
 
 
 def test_run_and_show_print_every_engine_and_stage(cli):
-    for engine in ("reference", "program"):
+    for engine in ("reference", "program", "interpreter"):
         r = cli("run", CORPUS / "softmax_bf16.json", "--engine", engine, "--shape", "M=3,N=9", "--json")
         row = json.loads(r.stdout)
         assert r.returncode == 0 and row["ok"] and row["symbols"] == {"M": 3, "N": 9} and row["outputs"]["Y"]["nan"] == 0
