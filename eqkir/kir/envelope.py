@@ -164,7 +164,7 @@ def compare(expected: Mapping[str, Envelope], actual: Mapping[str, Array | ViewA
     NaN must be NaN, infinities must be infinities where certain, zeros must have the sign where it is certain, integers and
     elements that the kernel does not store must be equal. Raises EQK-REF-ARGS on another shape, dtype or set of views.
     """
-    if set(actual) < set(expected):
+    if not set(expected) <= set(actual):
         raise binding.error("ARGS", f"expected {sorted(expected)}, got {sorted(actual)}")
     worst, mismatches, excluded, elements, first = 0.0, 0, 0, 0, ""
     for name, e in expected.items():

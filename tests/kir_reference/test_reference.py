@@ -429,3 +429,27 @@ def test_cloned_arguments_share_memory_as_the_originals_do() -> None:
     run(shift(), copy)  # type: ignore[arg-type]
     np.testing.assert_array_equal(m, np.arange(6))
     np.testing.assert_array_equal(copy["A"].memory, [0, 9, 0, 1, 2, 3])  # type: ignore[attr-defined]
+
+
+def test_every_operation_has_a_rule_in_both_evaluators() -> None:
+    from eqkir.kir.envelope import Enveloper
+    from eqkir.kir.model import OPERATIONS
+    from eqkir.kir.reference import Reference
+
+    for op_name in (
+        "constant",
+        "extent",
+        "domain",
+        "indices",
+        "load",
+        "store",
+        "unary",
+        "binary",
+        "compare",
+        "fma",
+        "select",
+        "cast",
+        "bitcast",
+    ):
+        assert op_name in OPERATIONS
+    assert set(OPERATIONS) <= set(Reference.rules) and set(OPERATIONS) <= set(Enveloper.rules)

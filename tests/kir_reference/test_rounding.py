@@ -80,7 +80,7 @@ def test_fma_of_special_values_follows_ieee(dtype: type) -> None:
     with np.errstate(all="ignore"):
         got = floats.fma(x, y, z)
         plain = x.astype(np.longdouble) * y + z
-    want = plain.astype(dtype)
+        want = plain.astype(dtype)
     np.testing.assert_array_equal(got, want)
     zero = (got == 0) & (want == 0) & (plain == 0)
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
