@@ -151,12 +151,10 @@ def test_welford_lies_within_for_every_order_of_the_data() -> None:
             assert compare({"Y": e}, {"Y": copy["Y"]}).ok  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_contractions_lie_within(dtype: str) -> None:
     rng = np.random.default_rng(2)
-    k = gemm(dtype, bias=False) if dtype != "f64" else None
-    if k is None:
-        return
+    k = gemm(dtype, bias=False)
     a, w = rng.standard_normal((7, 45)).astype(NUMPY[dtype]), rng.standard_normal((45, 9)).astype(NUMPY[dtype])
     legal(k, arguments(k, (7, 9), A=a, W=w, C=np.zeros(9, np.float32)))
 
