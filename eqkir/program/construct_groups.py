@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqkir.analysis.coords import normal
@@ -11,8 +11,16 @@ from eqkir.base.diagnostics import fail, register
 from eqkir.base.expr import Coord, Expr, coords, floordiv, substitute
 from eqkir.program.abi import Abi, Axis, ViewParam
 from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, bound_axis
+from eqkir.program.construct_nests import Renamer, tiers, twice
 from eqkir.program.construct_values import STAGE, Values
 
+#: rounds of renaming bound axes; each settles the operations of one depth
+RENAMINGS = 64
+LOOPS = register(
+    "EQK-CON-LOOPS",
+    "reductions over equal extents depend on each other's loops",
+    "Reductions that would run over an axis inside a loop over the same axis get axes of their own; here no choice was found.",
+)
 TRAVERSAL = register(
     "EQK-CON-SCALAR", "a masked store of many points to a view without axes",
     "A store to a rank-0 view inside a loop over points has no index that could carry the points. Give the view an axis of extent 1.",
@@ -41,14 +49,52 @@ class Effect:
 
 def finish(v: Values, effects: Sequence[Effect], abi: Abi) -> Abstract:
     """Groups, phases and names; the result has an arena of its own that holds what the stores need and nothing else."""
+    alias = {x.name: x.alias for x in abi.views}
     written = {e.alias for e in effects}
-    watched = Watched(v.program, {x.name: x.alias for x in abi.views}, written)
-    writes = [facts_of(v, e, watched) for e in effects]
+
+    def facts(es: Sequence[Effect]) -> list[Write]:
+        watched = Watched(v.program, alias, written)
+        return [facts_of(v, e, watched) for e in es]
+
     out = _Finished(v, abi)
-    for n, members in enumerate(groups(writes, v.facts)):
-        own = instance_axes([writes[i] for i in members], v.facts)
-        out.group(f"g{n}", [effects[i] for i in members], own, plan([writes[i] for i in members], own, v.facts))
+    for n, members in enumerate(groups(facts(effects), v.facts)):
+        mine = [effects[i] for i in members]
+        for _ in range(RENAMINGS):
+            writes = facts(mine)
+            own = instance_axes(writes, v.facts)
+            again = conflicts(v, mine, writes, own)
+            if not again:
+                break
+            new = Renamer(v, again, frozenset(a for e in mine for a in e.axes))
+            mine = [replace(e, value=new.node(e.value), valid=new.node(e.valid), deps=tuple(map(new.node, e.deps))) for e in mine]
+        else:
+            raise fail(LOOPS, "the loops of a store cannot be told apart", mine[0].pointer, stage=STAGE)
+        out.group(f"g{n}", mine, own, plan(writes, own, v.facts))
     return out.program()
+
+
+def conflicts(v: Values, effects: Sequence[Effect], writes: Sequence[Write], own: tuple[str, ...]) -> dict[int, frozenset[str]]:
+    """Operations to rename (`construct_nests`): below stores, and below loads that may have to be copied."""
+    places = [(e.roots, tiers(named(e, own, lambda a, x: x + Coord(a)), own)) for e in effects]
+    for i in sorted({r.node for w in writes for r in w.reads}):
+        places.append(((i,), tuple(frozenset((a,)) for a in copy_axes(v.program, i, own)[len(own) :])))
+    return twice(v.program, places)
+
+
+def named(e: Effect, own: tuple[str, ...], add: Callable[[str, Expr], Expr]) -> list[Expr]:
+    """The index map; axes that it does not name, and that no instance owns, are added to its first expression."""
+    ixs = list(e.ixs)
+    missing = [a for a in e.axes if a not in own and not any(a in coords(x) for x in ixs)]
+    if missing and not ixs:
+        raise fail(TRAVERSAL, f"a store of {len(missing)} axes to {e.view}, which has none", e.pointer, stage=STAGE)
+    for a in missing:
+        ixs[0] = add(a, ixs[0])
+    return ixs
+
+
+def copy_axes(p: Abstract, load: int, own: tuple[str, ...]) -> tuple[str, ...]:
+    """Axes of the workspace that keeps a loaded value: the instances', then the value's own."""
+    return (*own, *sorted(p.free(load) - set(own), key=_number))
 
 
 # ------------------------------------------------------------------------------------------------ facts of a store
@@ -151,8 +197,7 @@ class _Finished:
         phases: list[list[Put]] = [[] for _ in p.phases]
         plain = _Copier(self, names, {})
         for phase, load in p.copies:
-            free = self.source.free(load)
-            axes = (*own, *sorted(free - set(own), key=_number))
+            axes = copy_axes(self.source, load, own)
             ixs = tuple(Coord(names[a]) for a in axes)
             w = self.workspace(self.source.nodes[load].dtype, tuple(self.v.extent_of[a] for a in axes))
             copies[load] = w, ixs
@@ -167,14 +212,8 @@ class _Finished:
 
     def put(self, e: Effect, own: tuple[str, ...], c: _Copier) -> Put:
         """A store; axes that its index map does not name, and that no instance owns, are named by a term that is always zero."""
-        ixs = list(e.ixs)
-        missing = [a for a in e.axes if a not in own and not any(a in coords(x) for x in ixs)]
-        if missing and not ixs:
-            raise fail(TRAVERSAL, f"a store of {len(missing)} axes to {e.view}, which has none", e.pointer, stage=STAGE)
-        final = [c.expr(x) for x in ixs]
-        for a in missing:
-            final[0] = final[0] + floordiv(Coord(c.names[a]), self.v.extent_of[a])
-        return Put(e.view, e.version, tuple(final), c.node(e.value), c.node(e.valid), tuple(map(c.node, e.deps)))
+        ixs = named(e, own, lambda a, x: x + floordiv(Coord(a), self.v.extent_of[a]))
+        return Put(e.view, e.version, tuple(map(c.expr, ixs)), c.node(e.value), c.node(e.valid), tuple(map(c.node, e.deps)))
 
     def workspace(self, dtype: str, shape: tuple[Expr, ...]) -> ViewParam:
         taken = {x.name for x in (*self.abi.views, *self.workspaces)} | {s.name for s in (*self.abi.scalars, *self.abi.symbols)}

@@ -10,6 +10,8 @@ import pytest
 
 from eqkir.kir.builder import Builder
 from eqkir.program.construct import construct
+from eqkir.program.lower import conservative
+from eqkir.program.verify import verify
 from tests.construct.brute import run
 
 rng = np.random.default_rng(7)
@@ -221,6 +223,29 @@ def test_reduction_of_a_broadcast_counts_every_member() -> None:
     x, y = f32(3), np.zeros(3, np.float32)
     run(p, {"X": x, "Y": y}, {"N": 4})
     close(y, 4 * x + 8 + (4 * x[:, None] * x).max(1))
+
+
+def test_no_axis_is_traversed_inside_a_loop_over_itself() -> None:
+    """A row sum and a column maximum of one store, and a chain that alternates between the axes."""
+
+    def fill(k: Builder) -> None:
+        M, N = k.symbols("M", "N")
+        X, Y, Z = k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "f32", (M, N)), k.view("Z", "out", "f32", (M, N))
+        k.noalias(X, Y, Z)
+        x = X[:, :]
+        Y[:, :] = x * x.sum(axis=1, keepdims=True) + x.max(axis=0, keepdims=True)
+        for axis in (0, 1, 0):
+            x = x - x.max(axis=axis, keepdims=True)
+        Z[:, :] = x
+
+    p = build(fill)
+    assert verify(conservative(p)) == []
+    x, y, z = f32(3, 4), np.zeros((3, 4), np.float32), np.zeros((3, 4), np.float32)
+    run(p, {"X": x, "Y": y, "Z": z})
+    close(y, x * x.sum(1, keepdims=True) + x.max(0))
+    for axis in (0, 1, 0):
+        x = x - x.max(axis, keepdims=True)
+    close(z, x)
 
 
 def test_transpose_add() -> None:

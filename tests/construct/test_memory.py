@@ -335,7 +335,7 @@ def test_readers_in_another_loop_nest_do_not_share_the_phase() -> None:
         Z = k.view("Z", "in", "f32", (M, N))
         k.noalias(X, Y, Z)
         x, y, z = X[:, :], Y[:, :], Z[:, :]
-        X[:, :] = y.T + z.max(axis=0, keepdims=True) + z.max(axis=1, keepdims=True)
+        X[:, :] = y.T + z.max(axis=(0, 1))
         Y[:, :] = x.T
 
     kernel, p = make(fill)

@@ -6,6 +6,8 @@ import pytest
 
 from eqkir.analysis.listing import listing
 from eqkir.program.construct import construct
+from eqkir.program.lower import conservative
+from eqkir.program.verify import verify
 from tests.construct.against import agrees
 from tests.construct.kernels import draw
 
@@ -14,6 +16,7 @@ def check(seed: int) -> None:
     kernel = draw(seed)
     p = construct(kernel)
     assert listing(p)
+    assert verify(conservative(p)) == [], "P0 verifies statically"
     for n, (s, m) in enumerate(((3, 2), (2, 3), (1, 1), (0, 2), (2, 0))):
         for variant in ("plain", "overlap") if n < 2 else ("plain",):
             agrees(kernel, p, {"S": s, "N": m}, seed, variant)
