@@ -11,8 +11,7 @@ instance::
     segment       body * ceil(instances / S) * S  +  start cost * ceil(instances / (S R))
 
 A load's latency is the level's that serves it: one miss a sector when a scalar loop runs along the last coordinate. It chooses nodes;
-whole programs are costed by `eqkir.extract.cost.roofline`.
-"""
+whole programs are costed by `eqkir.extract.cost.roofline`."""
 
 from __future__ import annotations
 

@@ -25,8 +25,9 @@ from math import ceil
 
 from eqkir.base.dtypes import itemsize
 from eqkir.extract.cost.model import Contract, Cost, Part, Weights, register_model
-from eqkir.extract.cost.occupancy import Occupancy, is_dot, occupancy, pipelined
+from eqkir.extract.cost.occupancy import Occupancy, occupancy
 from eqkir.extract.cost.proxy import NS, proxy_weights
+from eqkir.extract.cost.registers import SYNCHRONISING, is_dot, pipelined
 from eqkir.extract.cost.strides import contiguous_axes
 from eqkir.extract.cost.traffic import accesses
 from eqkir.extract.cost.walk import Shape, Visit, visits
@@ -44,9 +45,8 @@ ALONE = 0.3
 RESTART = 0.3
 #: widest load or store of a thread, and its issue slots (the load-store units take a quarter of the lanes a clock)
 VECTOR_BYTES, MEMORY_SLOTS = 16, 4.0
-#: items that cost nothing, and lets whose lanes exchange values
+#: items that cost nothing
 FIXED = ("Const", "Scalar", "Pick", "Arg", "Phi", "Last")
-SYNCHRONISING = ("RedTree", "RedNTree", "ConWhole", "ConAccWhole", "Scan", "ScanN")
 
 
 class Roofline:
