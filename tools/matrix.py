@@ -88,6 +88,7 @@ def summarize(results: Sequence[cells.Cell], seconds: float) -> dict[str, Any]:
         "digests_a_kernel": {"min": counts[0], "median": counts[len(counts) // 2], "max": counts[-1]} if counts else {},
         "configurations": {k: {**v, "digests": len(v["digests"])} for k, v in by_config.items()},
         "faults": [{"kernel": c.kernel, "config": c.config, "faults": c.faults} for c in results if not c.ok],
+        "notes": [{"kernel": c.kernel, "config": c.config, "notes": c.notes} for c in results if c.notes],
         "seconds": round(seconds, 1),
     }
 
@@ -115,6 +116,7 @@ def table(summary: dict[str, Any]) -> str:
             out.append(f"    {name:18s} {c['ok']:5d}/{c['cells']:<5d} {c['digests']:5d} programs  {c['p0']:4d} are P0  {c['cases']:6d} cases")
         for f in s["faults"]:
             out += [f"    FAULT {f['kernel']} {f['config']}: {x}" for x in f["faults"][:2]]
+        out += [f"    note {n['kernel']} {n['config']}: {'; '.join(n['notes'])}" for n in s["notes"]]
     return "\n".join(out)
 
 

@@ -93,6 +93,7 @@ class Cell:
     p0: bool = False
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
