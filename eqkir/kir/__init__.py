@@ -6,6 +6,9 @@
 """
 
 from eqkir.kir import type_rules as _type_rules  # noqa: F401  (registers the rules of the core operations)
+from eqkir.kir import type_rules_control as _control  # noqa: F401
+from eqkir.kir import type_rules_memory as _memory  # noqa: F401
+from eqkir.kir import type_rules_structured as _structured  # noqa: F401
 from eqkir.kir.builder import Builder, kernel, module
 from eqkir.kir.canonical import canonical, digest, dumps, schema, to_json
 from eqkir.kir.extents import Extents

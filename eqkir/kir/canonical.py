@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import Any
 
-from eqkir.kir.model import Kernel, Module, Op, Region
+from eqkir.kir.model import Helper, Kernel, Module, Op, Region, Spec
 from eqkir.kir.ops import Constant
 from eqkir.kir.type_rules import constant_value
 from eqkir.kir.values import number
@@ -22,11 +22,16 @@ _KEEP = ("op", "kind", "kir", "name")
 class _Names:
     """The new id of every value."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.taken = {p.id for p in kernel.params} | {s.id for s in kernel.symbols}
+    def __init__(self, x: Kernel | Helper) -> None:
+        if isinstance(x, Kernel):
+            self.taken = {p.id for p in x.params} | {s.id for s in x.symbols}
+        else:
+            self.taken = {p.id for p in (*x.constexprs, *x.views)} | set(x.symbols)
         self.ids: dict[str, str] = {}
         self.n = 0
-        self.body(kernel.body)
+        for a in x.args if isinstance(x, Helper) else ():
+            self.add(a.id)
+        self.body(x.body)
 
     def body(self, ops: tuple[Op, ...]) -> None:
         for op in ops:
@@ -45,6 +50,12 @@ class _Names:
 
     def __call__(self, id: str) -> str:
         return self.ids.get(id, id)
+
+    def extent(self, e: Any) -> Any:
+        """An extent with its names renewed; an operator is no name."""
+        if isinstance(e, (list, tuple)):
+            return [e[0], *map(self.extent, e[1:])]
+        return self(e) if isinstance(e, str) else e
 
 
 def _plain(x: Any) -> Any:
@@ -67,20 +78,34 @@ def _fields(m: Any, special: dict[str, Any], loc: bool = False) -> dict[str, Any
     return out
 
 
+def _spec(s: Spec, names: _Names) -> dict[str, Any]:
+    """The type of an argument or field, its id or name first."""
+    out: dict[str, Any] = {k: names(v) if k == "id" else v for k in ("id", "name") if (v := getattr(s, k, None)) is not None}
+    out["dtype"] = s.dtype
+    if s.shape:
+        out["shape"] = [names.extent(e) for e in s.shape]
+    if s.fields:
+        out["fields"] = [_spec(f, names) for f in s.fields]
+    return out
+
+
 def _region(r: Region, names: _Names, loc: bool) -> dict[str, Any]:
-    args = [{"id": names(a.id), "dtype": a.dtype} for a in r.args]
+    args = [_spec(a, names) for a in r.args]
     special = {"args": args, "body": [_op(o, names, loc) for o in r.body], "yields": [names(y) for y in r.yields]}
     return _fields(r, special)
 
 
 def _op(op: Op, names: _Names, loc: bool) -> dict[str, Any]:
     special: dict[str, Any] = {"results": [names(x) for x in op.results]}
-    for f in op.operand_fields:
+    for f in (*op.operand_fields, *op.resource_fields):
         v = getattr(op, f)
         special[f] = v if v is None else names(v) if isinstance(v, str) else [names(x) for x in v]
-    for f in type(op).model_fields:
-        if isinstance(v := getattr(op, f), Region):
-            special[f] = _region(v, names, loc)
+    for f in op.extent_fields:
+        v = getattr(op, f)
+        several = isinstance(v, tuple)  # a shape; one extent is an int, a name or a list
+        special[f] = [names.extent(e) for e in v] if several else names.extent(v)
+    for f, r in op.named_regions():
+        special[f] = _region(r, names, loc)
     if isinstance(op, Constant):
         special["value"] = number(constant_value(op.value, op.dtype), op.dtype)
     return _fields(op, special, loc)
@@ -89,11 +114,18 @@ def _op(op: Op, names: _Names, loc: bool) -> dict[str, Any]:
 def to_json(x: Module | Kernel, loc: bool = False) -> dict[str, Any]:
     """The canonical data of a verified module or kernel (`loc`: with source locations)."""
     if isinstance(x, Module):
-        return {**_fields(x, {"kernels": None}), "kernels": [to_json(k, loc) for k in x.kernels]}
+        kernels = [to_json(k, loc) for k in x.kernels]
+        return _fields(x, {"helpers": [_helper(h, loc) for h in x.helpers], "kernels": kernels})
     names = _Names(x)
     params = [_fields(p, {}) for p in x.params]
     body = [_op(o, names, loc) for o in x.body]
     return _fields(x, {"params": params, "symbols": [_fields(s, {}) for s in x.symbols], "body": body}, loc)
+
+
+def _helper(h: Helper, loc: bool) -> dict[str, Any]:
+    names = _Names(h)
+    special = {"args": [_spec(a, names) for a in h.args], "body": [_op(o, names, loc) for o in h.body], "yields": [names(y) for y in h.yields]}
+    return _fields(h, special, loc)
 
 
 def canonical(x: Module | Kernel) -> bytes:

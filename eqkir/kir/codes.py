@@ -18,7 +18,7 @@ _TABLE: dict[str, tuple[str, str]] = {
         "NaN, Infinity and numbers beyond the range of f64 or of 128-bit integers are not JSON numbers; write the strings "
         '"nan", "inf", "-inf" as the value of a float constant.',
     ),
-    "VERSION": ("unknown schema version", 'A module starts with "kir": 1. A newer version needs a newer eqkir.'),
+    "VERSION": ("unknown schema version", 'A module starts with "kir": 1. An older version is migrated; a newer one needs a newer eqkir.'),
     "OP": ("unknown operation", "The `op` of an operation must be one of those that `eqkir schema` lists."),
     "KIND": ("unknown kind of parameter", "The `kind` of a parameter is view, scalar or constexpr."),
     "FIELD": ("a field is missing or unknown", "Every object has the fields of the schema (`eqkir schema`) and no others."),
@@ -62,10 +62,43 @@ _TABLE: dict[str, tuple[str, str]] = {
         "A combine region takes 2n scalars of the operands' dtypes and yields n of them, uses pointwise operations on its own values "
         "only, and n identities of those dtypes stand beside it; a parallel body takes one index point a domain and yields nothing.",
     ),
+    "CARRY": (
+        "a carried value changes its type",
+        "A carry of a loop has one type: of its initial value, of the region's argument, of every yield, `break` and `continue`. Both "
+        "regions of an `if` yield the same types.",
+    ),
+    "LOOP": ("break or continue outside a loop", "They stand in the body of a `for` or `while`, with nothing but `if`s in between."),
+    "RECORD": ("misuse of a record", "Fields have distinct names and are tensors or records; a field is read by a name that the record has."),
+    "PURITY": (
+        "an effect where none is allowed",
+        "The regions of structured operations and the condition of a `while` write nothing; combine and apply regions do not read memory "
+        "either. A helper that is declared pure changes nothing.",
+    ),
+    "SLICE": (
+        "the extent of a slice used as a value",
+        "The slices of a region fold or scan are the compiler's: their number, extents and boundaries are not observable.",
+    ),
+    "SUBREGION": ("a part that lies outside its domain", "A subregion never clamps: unless it is empty it lies inside its source."),
+    "ATOMIC": (
+        "an atomic operation that does not exist",
+        "Atomics work on integers and on f16 bf16 f32 f64; and, or, xor on integers; max and min on integers, f32 and f64.",
+    ),
+    "FORMAT": ("operands that do not fit an encoding", "The operation states dtype, rank and extents of what it decodes or encodes."),
+    "APPROXIMATE": (
+        "an approximation that does not exist",
+        "`approximate` and `flush_to_zero` belong to div, exp2 and tanh of f32 alone.",
+    ),
+    "HELPER": (
+        "an ill-formed helper or call",
+        "A call names a helper of the module, gives one value an argument and one view or buffer a view argument, of its types; the "
+        "calling kernel has the constexprs that the helper captures.",
+    ),
+    "RECURSION": ("helpers that call each other in a circle", "Helpers do not recurse."),
     # effects
     "READ-OUT": ("an `out` view is read before it was written", "An `out` view's contents are undefined; declare it `inout` to read it."),
     "WRITE-IN": ("an `in` view is written", "Declare the view `out` or `inout` to store to it."),
     "NO-EFFECT": ("the kernel stores nothing", "A kernel without a store computes nothing that a caller can see."),
+    "UNWRITTEN": ("a buffer that nothing has written is read", "A buffer without an initial value has no contents before a write."),
     "CONFLICT": (
         "two points write (or one writes and one reads) one element",
         "Points of a parallel, and elements of one whole-tensor store, are unordered, so each must touch elements of its own: the "

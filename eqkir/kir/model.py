@@ -23,6 +23,7 @@ from eqkir.kir.node import (
     AnyOp,
     Arg,
     Extent,
+    FieldSpec,
     Frozen,
     Id,
     Literal_,
@@ -30,6 +31,7 @@ from eqkir.kir.node import (
     Name,
     Op,
     Region,
+    Spec,
     extent_expr,
     operation,
 )
@@ -37,26 +39,64 @@ from eqkir.kir.ops import (
     BINARY,
     COMPARE,
     UNARY,
+    ArgReduce,
+    AssumeInBounds,
+    AtomicAdd,
+    AtomicAnd,
+    AtomicCompareExchange,
+    AtomicExchange,
+    AtomicLoad,
+    AtomicMax,
+    AtomicMin,
+    AtomicOr,
+    AtomicStore,
+    AtomicUpdate,
+    AtomicXor,
     Binary,
     Bitcast,
+    Break,
     Broadcast,
+    Buffer,
+    Call,
     Cast,
     Compare,
     Constant,
+    Continue,
     Contract,
     Domain,
     ExtentOp,
     Fma,
+    For,
     Full,
+    Gather,
+    GetField,
+    Histogram,
+    If,
     Indices,
+    Join,
     Load,
+    MakeRecord,
     Parallel,
+    Quantize,
+    QuantizedDot,
+    RandomBits,
+    RandomUniform,
     Reduce,
+    RegionFold,
+    RegionScan,
     Reshape,
+    ScaledContract,
+    Scan,
+    ScatterReduce,
     Select,
+    SparseContract,
     Store,
+    Subregion,
     Transpose,
     Unary,
+    UniqueScatter,
+    While,
+    Write,
 )
 
 VERSION = 1
@@ -105,6 +145,33 @@ class Symbol(Frozen):
     multiple_of: int = Field(default=1, ge=1)
 
 
+class HelperView(Frozen):
+    """A view argument of a helper: a view or buffer of the caller stands for it. Its role bounds what the helper does with it."""
+
+    id: Name
+    role: Literal["in", "out", "inout"]
+    dtype: DType
+    shape: Annotated[tuple[Union[int, str], ...], FailFast(), Field(max_length=RANK_LIMIT)]
+
+
+class Helper(Frozen):
+    """A typed function that kernels (and other helpers) call, without recursion.
+
+    `symbols` are extents that a call fixes by the types of its arguments. It captures nothing but `constexprs` of the caller: the
+    calling kernel has one of the same id and type. A ``pure`` helper may read views but changes nothing.
+    """
+
+    name: Name
+    symbols: tuple[Name, ...] = ()
+    constexprs: tuple[Constexpr, ...] = ()
+    args: tuple[Arg, ...] = ()
+    views: tuple[HelperView, ...] = ()
+    effect: Literal["pure", "effectful"] = "pure"
+    body: tuple[AnyOp, ...]
+    yields: tuple[Id, ...] = ()
+    loc: Loc | None = None
+
+
 class Kernel(Frozen):
     """One kernel: one launch. `noalias` lists sets of views declared pairwise disjoint (a precondition of the caller)."""
 
@@ -120,12 +187,13 @@ class Kernel(Frozen):
 class Module(Frozen):
     kir: Literal[1]
     name: Name = "module"
+    helpers: tuple[Helper, ...] = ()
     kernels: tuple[Kernel, ...]
 
 
 def refresh() -> None:
     """Rebuild the models from the registry of operations."""
-    models: tuple[type[Frozen], ...] = (Region, *(OPERATIONS[k] for k in sorted(OPERATIONS)), Kernel, Module)
+    models: tuple[type[Frozen], ...] = (Region, *(OPERATIONS[k] for k in sorted(OPERATIONS)), Helper, Kernel, Module)
     for cls in models:
         for name in ("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__"):
             if name in vars(cls):
@@ -138,8 +206,12 @@ def refresh() -> None:
 refresh()
 
 __all__ = [
-    "BINARY", "COMPARE", "OPERATIONS", "UNARY", "VERSION", "AnyOp", "Arg", "Binary", "Bitcast", "Broadcast", "Cast", "Compare",
-    "Constant", "Constexpr", "Contract", "Domain", "Extent", "ExtentOp", "Fma", "Frozen", "Full", "Id", "Indices", "Kernel",
-    "Literal_", "Load", "Loc", "Module", "Name", "Op", "Parallel", "Param", "Reduce", "Region", "Reshape", "Scalar", "Select",
-    "Store", "Symbol", "Transpose", "Unary", "View", "extent_expr", "operation", "refresh",
+    "BINARY", "COMPARE", "OPERATIONS", "UNARY", "VERSION", "AnyOp", "Arg", "ArgReduce", "AssumeInBounds", "AtomicAdd", "AtomicAnd",
+    "AtomicCompareExchange", "AtomicExchange", "AtomicLoad", "AtomicMax", "AtomicMin", "AtomicOr", "AtomicStore", "AtomicUpdate",
+    "AtomicXor", "Binary", "Bitcast", "Break", "Broadcast", "Buffer", "Call", "Cast", "Compare", "Constant", "Constexpr", "Continue",
+    "Contract", "Domain", "Extent", "ExtentOp", "FieldSpec", "Fma", "For", "Frozen", "Full", "Gather", "GetField", "Helper",
+    "HelperView", "Histogram", "Id", "If", "Indices", "Join", "Kernel", "Literal_", "Load", "Loc", "MakeRecord", "Module", "Name", "Op",
+    "Parallel", "Param", "Quantize", "QuantizedDot", "RandomBits", "RandomUniform", "Reduce", "Region", "RegionFold", "RegionScan",
+    "Reshape", "Scalar", "ScaledContract", "Scan", "ScatterReduce", "Select", "SparseContract", "Spec", "Store", "Subregion", "Symbol",
+    "Transpose", "Unary", "UniqueScatter", "View", "While", "Write", "extent_expr", "operation", "refresh",
 ]  # fmt: skip

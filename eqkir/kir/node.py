@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, TypeVar, Union
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
@@ -33,6 +33,10 @@ class Loc(Frozen):
     line: int
 
 
+#: what a region may do: only pointwise operations | nothing outside itself | read memory | anything
+Purity = Literal["pointwise", "pure", "read", "any"]
+
+
 class Op(Frozen):
     """One operation. `results` are the ids it defines; operands are ids of earlier values."""
 
@@ -41,10 +45,20 @@ class Op(Frozen):
     loc: Loc | None = None
     #: names of fields that hold operand ids (an id or a tuple of ids), in order
     operand_fields: ClassVar[tuple[str, ...]] = ()
+    #: names of fields that hold a resource or several: the id of a view or of a buffer
+    resource_fields: ClassVar[tuple[str, ...]] = ()
+    #: names of fields that hold an extent or several
+    extent_fields: ClassVar[tuple[str, ...]] = ()
     #: pure and elementwise: allowed in a combine region
     pointwise: ClassVar[bool] = False
+    #: reads memory: its resources, in program order with writes
+    reads: ClassVar[bool] = False
+    #: changes memory, allocates it, or leaves a loop
+    writes: ClassVar[bool] = False
     #: regions see their own arguments and values only (a combine), not those of the enclosing blocks
     closed_regions: ClassVar[bool] = False
+    #: what a region may do, by its field; a region that is not named may do anything
+    purity: ClassVar[dict[str, Purity]] = {}
 
     def operands(self) -> list[str]:
         """Ids read by this operation itself (not by its regions)."""
@@ -54,9 +68,22 @@ class Op(Frozen):
             out += [] if v is None else [v] if isinstance(v, str) else list(v)
         return out
 
+    def resources(self) -> list[str]:
+        """Ids of the views and buffers that this operation itself touches."""
+        out: list[str] = []
+        for f in self.resource_fields:
+            v = getattr(self, f)
+            out += [v] if isinstance(v, str) else list(v)
+        return out
+
+    def named_regions(self) -> list[tuple[str, Region]]:
+        """(field, region) of the nested regions, in the order of the schema."""
+        values = ((f, getattr(self, f)) for f in type(self).model_fields)
+        return [(f, v) for f, v in values if isinstance(v, Region)]
+
     def regions(self) -> list[Region]:
         """Nested regions, in order."""
-        return []
+        return [r for _, r in self.named_regions()]
 
 
 OPERATIONS: dict[str, type[Op]] = {}
@@ -74,11 +101,27 @@ def operation(cls: T) -> T:
     return cls
 
 
-class Arg(Frozen):
-    """A region argument: a scalar (or domain point) of the given dtype."""
+class Spec(Frozen):
+    """The type of an argument: a tensor of `dtype` and `shape` (default: a scalar), a ``domain``, or a ``record`` of `fields`.
+
+    The extent of a domain argument is a fresh symbol named by the argument's id; `shape` may name it.
+    """
+
+    dtype: DType | Literal["domain", "record"]
+    shape: Shape = ()
+    fields: tuple[FieldSpec, ...] = ()
+
+
+class FieldSpec(Spec):
+    """A field of a record."""
+
+    name: Name
+
+
+class Arg(Spec):
+    """An argument of a region or of a helper."""
 
     id: Id
-    dtype: DType
 
 
 class _Operations:
@@ -90,6 +133,10 @@ class _Operations:
 
 
 AnyOp = Annotated[Op, _Operations()]
+
+
+Spec.model_rebuild()
+FieldSpec.model_rebuild()
 
 
 class Region(Frozen):

@@ -6,8 +6,9 @@ import math
 
 from eqkir.base import dtypes
 from eqkir.base.dtypes import FLOATS, INTS, NUMPY, WIDENED
-from eqkir.base.expr import Expr, product
+from eqkir.base.expr import Expr, Int, Sym, product, rebuild
 from eqkir.kir import ops
+from eqkir.kir.extents import TooComplex
 from eqkir.kir.model import Region
 from eqkir.kir.types import Context, DomainType, TensorType, Type, TypeFault, type_rule
 
@@ -66,18 +67,20 @@ def _constant(op: ops.Constant, ctx: Context) -> Types:
         constant_value(op.value, op.dtype)
     except ValueError as err:
         raise TypeFault("CONSTANT", str(err), "value") from None
+    if op.dtype in INTS:
+        ctx.meaning.update(dict.fromkeys(op.results[:1], Int(int(op.value))))
     return (TensorType(op.dtype),)
 
 
 @type_rule("extent")
 def _extent(op: ops.ExtentOp, ctx: Context) -> Types:
-    ctx.extent(op.extent, "extent")
+    ctx.meaning.update(dict.fromkeys(op.results[:1], ctx.observed(op.extent, "extent")))
     return (INDEX,)
 
 
 @type_rule("domain")
 def _domain(op: ops.Domain, ctx: Context) -> Types:
-    begin, end = ctx.extent(op.begin, "begin"), ctx.extent(op.end, "end")
+    begin, end = ctx.observed(op.begin, "begin"), ctx.observed(op.end, "end")
     return (DomainType(begin, end, op.step, ctx.extents.length(begin, end, op.step)),)
 
 
@@ -86,46 +89,26 @@ def _indices(op: ops.Indices, ctx: Context) -> Types:
     return (TensorType("index", (ctx.domain(op.domain, "domain").length,)),)
 
 
-def _access(op: ops.Load | ops.Store, ctx: Context) -> tuple[str, tuple[Expr, ...]]:
-    """dtype of the view and the broadcast shape of coordinates and validity."""
-    if op.view not in ctx.views:
-        raise TypeFault("VIEW", f"unknown view {op.view}", "view", " ".join(sorted(ctx.views)))
-    view = ctx.views[op.view]
-    if len(op.coords) != len(view.shape):
-        what = f"{len(op.coords)} coordinates for {op.view}, which has rank {len(view.shape)}"
-        raise TypeFault("COORDS", what, "coords", str(len(view.shape)))
-    operands = [(c, f"coords/{i}") for i, c in enumerate(op.coords)]
-    for c, at in operands:
-        ctx.want(c, at, INTS, "a coordinate")
-    if op.valid is not None:
-        ctx.want(op.valid, "valid", ("bool",), "validity")
-        operands.append((op.valid, "valid"))
-    return view.dtype, ctx.broadcast(operands)
+def _permissions(op: ops.Unary | ops.Binary, ctx: Context) -> None:
+    """Approximation is offered for div, exp2 and tanh of f32."""
+    for f in ("approximate", "flush_to_zero"):
+        if getattr(op, f) and (op.fn not in ("div", "exp2", "tanh") or ctx.tensor(op.x, "x").dtype != "f32"):
+            raise TypeFault("APPROXIMATE", f"{f} of {op.fn} of {ctx.tensor(op.x, 'x').dtype}", f, "div, exp2 or tanh of f32")
 
 
-@type_rule("load")
-def _load(op: ops.Load, ctx: Context) -> Types:
-    dtype, shape = _access(op, ctx)
-    if op.fill is not None:
-        ctx.want(op.fill, "fill", (dtype,), f"the fill of {op.view}")
-        merged = ctx.merge(shape, ctx.tensor(op.fill, "fill").shape)
-        if merged != shape:
-            raise TypeFault("SHAPE", "the fill does not broadcast to the coordinates' shape", "fill")
-    return (TensorType(dtype, shape),)
-
-
-@type_rule("store")
-def _store(op: ops.Store, ctx: Context) -> Types:
-    dtype, shape = _access(op, ctx)
-    t = ctx.want(op.value, "value", (dtype,), f"a store to {op.view}")
-    if ctx.merge(shape, t.shape) != shape:
-        names = ", ".join(map(str, shape))
-        raise TypeFault("SHAPE", f"{op.value} of type {t} does not broadcast to the coordinates' shape [{names}]", "value")
-    return ()
+def _meaning(op: ops.Binary, ctx: Context) -> None:
+    """Sums, differences and products of known index scalars stay known."""
+    if op.fn in ("add", "sub", "mul") and len(op.results) == 1 and ctx.types[op.x] == ctx.types[op.y] == INDEX:
+        x, y = (ctx.meaning.get(a, Sym(a)) for a in (op.x, op.y))
+        try:
+            ctx.meaning[op.results[0]] = ctx.extents.canon(rebuild(op.fn, (x, y)))
+        except TooComplex:
+            return
 
 
 @type_rule("unary")
 def _unary(op: ops.Unary, ctx: Context) -> Types:
+    _permissions(op, ctx)
     t = ctx.want(op.x, "x", _SAME.get(op.fn, ARITHMETIC_FLOATS), op.fn)
     return (TensorType("bool" if op.fn in _TESTS else t.dtype, t.shape),)
 
@@ -135,6 +118,8 @@ def _binary(op: ops.Binary, ctx: Context) -> Types:
     operands = ((op.x, "x"), (op.y, "y"))
     for id, at in operands:
         ctx.want(id, at, _BINARY[op.fn], op.fn)
+    _permissions(op, ctx)
+    _meaning(op, ctx)
     return (TensorType(ctx.same(op.fn, *operands), ctx.broadcast(operands)),)
 
 
@@ -164,6 +149,9 @@ def _select(op: ops.Select, ctx: Context) -> Types:
 
 @type_rule("cast")
 def _cast(op: ops.Cast, ctx: Context) -> Types:
+    t = ctx.tensor(op.x, "x")
+    if op.dtype == "index" and not t.shape and t.dtype in INTS - {"u64"} and len(op.results) == 1:
+        ctx.meaning[op.results[0]] = ctx.meaning.get(op.x, Sym(op.x))
     return (TensorType(op.dtype, ctx.tensor(op.x, "x").shape),)
 
 
@@ -210,12 +198,7 @@ def _transpose(op: ops.Transpose, ctx: Context) -> Types:
 
 @type_rule("reduce")
 def _reduce(op: ops.Reduce, ctx: Context) -> Types:
-    if not op.xs:
-        raise TypeFault("FIELD", "a reduction of nothing", "xs", "at least one operand")
-    ts = [ctx.tensor(x, f"xs/{i}") for i, x in enumerate(op.xs)]
-    for i, t in enumerate(ts):
-        if len(t.shape) != ts[0].rank or not all(map(ctx.extents.equal, t.shape, ts[0].shape)):
-            raise TypeFault("SHAPE", f"operands of one reduction share a shape, but {t} and {ts[0]} differ", f"xs/{i}", "broadcast first")
+    ts = operands(op, "reduction", ctx)
     axes = ctx.axes(op.axes, ts[0].rank, "axes")
     if not axes:
         raise TypeFault("AXIS", "a reduction over no axis", "axes", "at least one axis")
@@ -234,19 +217,35 @@ def _reduce(op: ops.Reduce, ctx: Context) -> Types:
 def _generic(op: ops.Reduce, ts: list[TensorType], shape: tuple[Expr, ...], ctx: Context) -> Types:
     if op.combine is None:
         raise TypeFault("REGION", "neither fn nor combine", "", "a built-in fn, or combine with identities")
+    combine(op, op.combine, ts, ctx)
+    return tuple(TensorType(t.dtype, shape) for t in ts)
+
+
+def combine(op: ops.Reduce | ops.Scan, r: Region, ts: list[TensorType], ctx: Context) -> None:
+    """Check identities and the combine region of a reduction or scan of tensors of these types."""
     n = len(ts)
-    if len(op.identities) != n:
+    if len(op.identities) != n and not (isinstance(op, ops.Scan) and not op.identities and not op.exclusive):
         raise TypeFault("REGION", f"{len(op.identities)} identities for {n} operands", "identities", str(n))
-    for i, (id, t) in enumerate(zip(op.identities, ts, strict=True)):
+    for i, (id, t) in enumerate(zip(op.identities, ts, strict=False)):
         if ctx.scalar(id, f"identities/{i}").dtype != t.dtype:
             raise TypeFault("DTYPE", f"identity {id} is {ctx.scalar(id, '').dtype}, the operand {t.dtype}", f"identities/{i}", t.dtype)
-    region(op.combine, [t.dtype for t in ts] * 2, [t.dtype for t in ts], "combine", ctx)
-    return tuple(TensorType(t.dtype, shape) for t in ts)
+    region(r, [t.dtype for t in ts] * 2, [t.dtype for t in ts], "combine", ctx)
+
+
+def operands(op: ops.Reduce | ops.Scan, what: str, ctx: Context) -> list[TensorType]:
+    """Types of the operands, which share a shape."""
+    if not op.xs:
+        raise TypeFault("FIELD", f"a {what} of nothing", "xs", "at least one operand")
+    ts = [ctx.tensor(x, f"xs/{i}") for i, x in enumerate(op.xs)]
+    for i, t in enumerate(ts):
+        if len(t.shape) != ts[0].rank or not all(map(ctx.extents.equal, t.shape, ts[0].shape)):
+            raise TypeFault("SHAPE", f"operands of one {what} share a shape, but {t} and {ts[0]} differ", f"xs/{i}", "broadcast first")
+    return ts
 
 
 def region(r: Region, args: list[str], yields: list[str], at: str, ctx: Context) -> None:
     """Check arity and dtypes of a region of scalars, and type its body."""
-    if [a.dtype for a in r.args] != args:
+    if [a.dtype for a in r.args] != args or any(a.shape for a in r.args):
         raise TypeFault("REGION", f"arguments are ({', '.join(a.dtype for a in r.args)})", f"{at}/args", f"({', '.join(args)})")
     ctx.region(r, at)
     if len(r.yields) != len(yields):

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eqkir.base.diagnostics import Diagnostic, EqkirError
-from eqkir.base.expr import ONE, Expr
+from eqkir.base.expr import ONE, Expr, Sym, substitute
 from eqkir.kir.codes import CODES, STAGE
 from eqkir.kir.extents import Extents, TooComplex, symbols_of
-from eqkir.kir.model import Constexpr, Kernel, Op, Region, Scalar, Symbol, View, extent_expr
+from eqkir.kir.model import Constexpr, Helper, HelperView, Kernel, Op, Region, Scalar, Spec, Symbol, View, extent_expr
 
 INTEGER_DTYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "index")
 #: the dtype of a constexpr as a value; an enum is the position of its choice
@@ -38,18 +38,60 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class DomainType:
-    """``begin, begin + step, … < end``; `length` is their number."""
+    """``begin, begin + step, … < end``; `length` is their number. `source` is the domain that this one is a part of."""
 
     begin: Expr
     end: Expr
     step: int
     length: Expr
+    source: str | None = None
 
     def __str__(self) -> str:
         return f"domain({self.begin}, {self.end}, {self.step})"
 
 
-Type = TensorType | DomainType
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """Named fields in order; a tuple has the names _0, _1, …"""
+
+    fields: tuple[tuple[str, TensorType | RecordType], ...]
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{n}: {t}" for n, t in self.fields) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferType:
+    """Mutable memory of the kernel; not a value: `view` of a load or store names it."""
+
+    dtype: str
+    shape: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        return f"buffer {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+Type = TensorType | DomainType | RecordType | BufferType
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What a load or store names: a view or a buffer."""
+
+    dtype: str
+    shape: tuple[Expr, ...]
+    role: str
+    buffer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HelperType:
+    """A helper's arguments and results, in its own symbols."""
+
+    helper: Helper
+    args: tuple[Type, ...]
+    views: tuple[Resource, ...]
+    results: tuple[Type, ...]
 
 
 class TypeFault(Exception):
@@ -83,9 +125,14 @@ class Context:
     """What a rule may ask: types of operands, views, extents. Rules raise `TypeFault`."""
 
     extents: Extents = field(default_factory=Extents)
-    views: dict[str, View] = field(default_factory=dict)
+    views: dict[str, View | HelperView] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)  # what extents of operations may name
     types: dict[str, Type] = field(default_factory=dict)
+    helpers: dict[str, HelperType] = field(default_factory=dict)
+    constexprs: dict[str, Constexpr] = field(default_factory=dict)
+    meaning: dict[str, Expr] = field(default_factory=dict)  # integer scalars that are known extents
+    slices: set[str] = field(default_factory=set)  # domains whose extent is no value
+    carries: list[tuple[Type, ...] | None] = field(default_factory=list)  # of the enclosing loops; None: not to be left from inside
     pointer: str = ""
     faults: list[Diagnostic] = field(default_factory=list)
 
@@ -98,14 +145,29 @@ class Context:
     def tensor(self, id: str, at: str) -> TensorType:
         t = self.type_of(id)
         if not isinstance(t, TensorType):
-            raise TypeFault("KIND-OF-VALUE", f"{id} is a domain, not a tensor", at, "indices of the domain")
+            raise TypeFault("KIND-OF-VALUE", f"{id} is a {kind(t)}, not a tensor", at, _INSTEAD[kind(t)])
         return t
+
+    def value(self, id: str, at: str) -> TensorType | RecordType:
+        """The type of a tensor or record."""
+        t = self.type_of(id)
+        return t if isinstance(t, RecordType) else self.tensor(id, at)
 
     def domain(self, id: str, at: str) -> DomainType:
         t = self.type_of(id)
         if not isinstance(t, DomainType):
-            raise TypeFault("KIND-OF-VALUE", f"{id} is a tensor ({t}), not a domain", at, "the result of a domain operation")
+            raise TypeFault("KIND-OF-VALUE", f"{id} is a {kind(t)} ({t}), not a domain", at, "the result of a domain operation")
         return t
+
+    def resource(self, id: str, at: str) -> Resource:
+        """The view or buffer of this id."""
+        if id in self.views:
+            v = self.views[id]
+            return Resource(v.dtype, tuple(self.extents.canon(extent_expr(e)) for e in v.shape), v.role)
+        t = self.types.get(id)
+        if isinstance(t, BufferType):
+            return Resource(t.dtype, t.shape, "inout", buffer=True)
+        raise TypeFault("VIEW", f"unknown view {id}", at, " ".join(sorted(self.views)) or "a view or buffer")
 
     def scalar(self, id: str, at: str) -> TensorType:
         t = self.tensor(id, at)
@@ -136,9 +198,7 @@ class Context:
             x = extent_expr(e)
         except (ValueError, RecursionError, ZeroDivisionError) as err:
             raise TypeFault("EXTENT", str(err) or "malformed extent", at) from None
-        for s in symbols_of(x):
-            if s not in self.names:
-                raise TypeFault("SYMBOL", f"unknown symbol {s}", at, " ".join(sorted(self.names)))
+        x = substitute(x, {Sym(s): self.named(s, at) for s in symbols_of(x)})
         for sub in _walk(x):
             if sub.op in ("floordiv", "mod") and not (sub.args[1].value or 0) > 0:
                 raise TypeFault("EXTENT", f"{sub.op} by {sub.args[1]}", at, "a positive constant divisor")
@@ -149,6 +209,27 @@ class Context:
         if c.value is not None and abs(c.value) >= 1 << 63:
             raise TypeFault("EXTENT", "extent beyond 64 bits", at, "at most 2^63 - 1")
         return c
+
+    def named(self, name: str, at: str) -> Expr:
+        """What a name in an extent stands for: a symbol or parameter, an integer scalar, or the length of a domain."""
+        t = self.types.get(name)
+        if isinstance(t, DomainType):
+            return t.length
+        if name in self.names:
+            return Sym(name)
+        if isinstance(t, TensorType) and t.dtype in INTEGER_DTYPES and not t.shape:
+            return self.meaning.get(name, Sym(name))
+        if t is not None:
+            raise TypeFault("SYMBOL", f"{name} ({t}) is no extent", at, "an integer scalar or a domain")
+        raise TypeFault("SYMBOL", f"unknown symbol {name}", at, " ".join(sorted(self.names)))
+
+    def observed(self, e: Any, at: str) -> Expr:
+        """An extent that becomes a value: not that of a slice."""
+        x = self.extent(e, at)
+        for s in symbols_of(x):
+            if s in self.slices:
+                raise TypeFault("SLICE", f"the extent of the slice {s} becomes a value", at, "coordinates by `indices`, or the source's extent")
+        return x
 
     def shape(self, es: Iterable[Any], at: str) -> tuple[Expr, ...]:
         out = tuple(self.extent(e, f"{at}/{i}") for i, e in enumerate(es))
@@ -197,11 +278,53 @@ class Context:
         at = f"{pointer}/{fault.field}" if fault.field else pointer
         self.faults.append(Diagnostic(fault.code, fault.message, at, accepted=fault.accepted, stage=STAGE))
 
-    def region(self, region: Region, at: str) -> None:
-        """Type the body of a nested region; its arguments have the dtypes that they declare."""
-        for a in region.args:
-            self.types[a.id] = TensorType(a.dtype)
+    def spec(self, s: Spec, name: str, at: str) -> Type:
+        """The type that an argument declares; a domain's length is the symbol `name`."""
+        if s.dtype != "record" and s.fields:
+            raise TypeFault("RECORD", f"fields of a {s.dtype}", f"{at}/fields", "fields of a record only")
+        if s.dtype in ("domain", "record") and s.shape:
+            raise TypeFault("REGION", f"a shape of a {s.dtype}", f"{at}/shape", "no shape")
+        if s.dtype == "domain":
+            return DomainType(Sym(f"{name}.begin"), Sym(f"{name}.end"), 1, Sym(name))
+        if s.dtype == "record":
+            for i, f in enumerate(s.fields):
+                if f.name in [g.name for g in s.fields[:i]]:
+                    raise TypeFault("RECORD", f"two fields are named {f.name}", f"{at}/fields/{i}/name", "distinct names")
+            fields = [(f.name, self.spec(f, "", f"{at}/fields/{i}")) for i, f in enumerate(s.fields)]
+            for i, (_, t) in enumerate(fields):
+                if isinstance(t, DomainType):
+                    raise TypeFault("RECORD", "a domain in a record", f"{at}/fields/{i}", "tensors and records")
+            return RecordType(tuple(fields))  # type: ignore[arg-type]
+        return TensorType(s.dtype, self.shape(s.shape, f"{at}/shape"))
+
+    def same_type(self, a: Type, b: Type) -> bool:
+        """Whether two types are equal for all extents."""
+        if isinstance(a, TensorType) and isinstance(b, TensorType):
+            return a.dtype == b.dtype and a.rank == b.rank and all(map(self.extents.equal, a.shape, b.shape))
+        if isinstance(a, RecordType) and isinstance(b, RecordType):
+            names = [n for n, _ in a.fields] == [n for n, _ in b.fields]
+            return names and all(self.same_type(x, y) for (_, x), (_, y) in zip(a.fields, b.fields, strict=True))
+        return a == b
+
+    def arguments(self, region: Region, at: str) -> tuple[Type, ...]:
+        """Enter a region's arguments with the types that they declare; a domain's comes before what is shaped by it."""
+        for i, a in enumerate(region.args):
+            self.types[a.id] = self.spec(a, a.id, f"{at}/args/{i}")
+        return tuple(self.types[a.id] for a in region.args)
+
+    def inside(self, region: Region, at: str, carries: tuple[Type, ...] | None = None, loop: bool = True) -> None:
+        """Type the body of a region whose arguments are entered. `carries`: those of the loop that it is the body of; `loop` false: it
+        belongs to the enclosing loop."""
+        if loop:
+            self.carries.append(carries)
         self.body(region.body, f"{self.pointer}/{at}/body")
+        if loop:
+            self.carries.pop()
+
+    def region(self, region: Region, at: str) -> None:
+        """Type the body of a nested region; its arguments have the types that they declare."""
+        self.arguments(region, at)
+        self.inside(region, at)
 
     def body(self, ops: Iterable[Op], pointer: str) -> None:
         outer = self.pointer
@@ -213,6 +336,8 @@ class Context:
     def apply(self, op: Op) -> None:
         """Type one operation; faults are collected, and what depends on a faulty value stays without a type."""
         try:
+            if op.op not in RULES:
+                raise TypeFault("OP", f"no type rule for {op.op}", "op")
             types = RULES[op.op](op, self)
             if len(types) != len(op.results):
                 raise TypeFault("RESULTS", f"{op.op} defines {len(types)} values, not {len(op.results)}", "results", str(len(types)))
@@ -222,6 +347,16 @@ class Context:
             self.report(fault, self.pointer)
             return
         self.types.update(zip(op.results, types, strict=True))
+
+
+_INSTEAD = {
+    "domain": "indices of the domain", "record": "a field of the record", "buffer": "a load from the buffer", "tensor": "",
+}  # fmt: skip
+
+
+def kind(t: Type) -> str:
+    """tensor, domain, record or buffer."""
+    return {TensorType: "tensor", DomainType: "domain", RecordType: "record", BufferType: "buffer"}[type(t)]
 
 
 def _s(shape: tuple[Expr, ...]) -> str:
@@ -247,26 +382,27 @@ def declare(ctx: Context, symbols: Iterable[Symbol], params: Iterable[View | Sca
             if p.dtype in INTEGER_DTYPES:
                 ctx.names.add(p.id)
         else:
+            ctx.constexprs[p.id] = p
             ctx.types[p.id] = TensorType(CONSTEXPR_DTYPE[p.type])
             if p.type == "int":
                 ctx.names.add(p.id)
 
 
-def context(kernel: Kernel) -> Context:
+def context(kernel: Kernel, helpers: dict[str, HelperType] | None = None) -> Context:
     """A fresh context with the interface of `kernel` declared."""
-    ctx = Context(Extents(kernel.symbols, kernel.equal))
+    ctx = Context(Extents(kernel.symbols, kernel.equal), helpers=helpers or {})
     declare(ctx, kernel.symbols, kernel.params)
     return ctx
 
 
-def view_type(ctx: Context, view: View) -> TensorType:
+def view_type(ctx: Context, view: View | HelperView) -> TensorType:
     """The type of a view's whole contents."""
     return TensorType(view.dtype, ctx.shape(view.shape, "shape"))
 
 
-def infer_all(kernel: Kernel, pointer: str = "") -> tuple[Context, list[Diagnostic]]:
+def infer_all(kernel: Kernel, pointer: str = "", helpers: dict[str, HelperType] | None = None) -> tuple[Context, list[Diagnostic]]:
     """Types of all values that have one, and what is wrong with the others; `pointer` is that of the kernel."""
-    ctx = context(kernel)
+    ctx = context(kernel, helpers)
     for i, p in enumerate(kernel.params):
         if isinstance(p, View):
             try:
@@ -280,7 +416,7 @@ def infer_all(kernel: Kernel, pointer: str = "") -> tuple[Context, list[Diagnost
 def infer(kernel: Kernel) -> dict[str, Type]:
     """The type of every value of the kernel by id, values of nested regions, scalars and constexprs included.
 
-    Raises EqkirError with every type error found.
+    Calls of helpers must have been inlined (`kir.link`). Raises EqkirError with every type error found.
     """
     ctx, faults = infer_all(kernel)
     if faults:

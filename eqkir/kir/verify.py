@@ -7,27 +7,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from eqkir.base.diagnostics import Diagnostic, EqkirError
-from eqkir.kir.codes import CODES, STAGE
+from eqkir.kir.codes import CODES
 from eqkir.kir.effects import check_effects
-from eqkir.kir.model import Constexpr, Kernel, Module, Op, View
+from eqkir.kir.model import Constexpr, Kernel, Module, View
+from eqkir.kir.scopes import LIMIT, Scopes, diagnostic
 from eqkir.kir.types import Type, infer_all
-
-LIMIT = 20  # diagnostics reported at once
 
 
 class Locator(Protocol):
     """Where a JSON pointer stands (`kir.positions`)."""
 
     def locate(self, pointer: str) -> tuple[str | None, int | None]: ...
-
-
-def diagnostic(key: str, message: str, pointer: str, accepted: str = "") -> Diagnostic:
-    """A diagnostic of this stage."""
-    return Diagnostic(CODES[key], message, pointer, accepted=accepted, stage=STAGE)
 
 
 # ------------------------------------------------------------------------------------------------ interface
@@ -78,130 +72,9 @@ def _constexpr(p: Constexpr, at: str) -> Iterator[Diagnostic]:
         yield diagnostic("CONSTEXPR", f"{p.id} is no enum", f"{at}/choices", "choices for an enum only")
 
 
-# ------------------------------------------------------------------------------------------------ scoping
-@dataclass
-class _Scopes:
-    """Which ids are visible where. A scope is the tuple of pointers of the enclosing regions."""
-
-    kernel: Kernel
-    at: str
-    out: list[Diagnostic] = field(default_factory=list)
-    defined: dict[str, tuple[tuple[str, ...], Op | None]] = field(default_factory=dict)
-    parents: dict[int, Op] = field(default_factory=dict)  # op (by id) -> the op whose region holds it
-
-    def run(self) -> list[Diagnostic]:
-        k = self.kernel
-        for kind, items in (("symbols", k.symbols), ("params", k.params)):
-            for i, p in enumerate(items):
-                self.define(p.id, (), None, f"{self.at}/{kind}/{i}/id")
-        self.collect(k.body, (), f"{self.at}/body", None)
-        values = {p.id for p in k.params if not isinstance(p, View)}
-        self.walk(k.body, (), f"{self.at}/body", [values])
-        return self.out
-
-    def define(self, id: str, scope: tuple[str, ...], op: Op | None, pointer: str) -> None:
-        if id in self.defined:
-            self.out.append(diagnostic("NAME", f"{id} is defined twice", pointer, "a name of its own"))
-        else:
-            self.defined[id] = (scope, op)
-
-    def collect(self, body: tuple[Op, ...], scope: tuple[str, ...], at: str, parent: Op | None) -> None:
-        for i, op in enumerate(body):
-            if parent is not None:
-                self.parents[id(op)] = parent
-            for j, r in enumerate(op.results):
-                self.define(r, scope, op, f"{at}/{i}/results/{j}")
-            for name, region in _regions(op):
-                inner = (*scope, f"{at}/{i}/{name}")
-                for j, a in enumerate(region.args):
-                    self.define(a.id, inner, op, f"{at}/{i}/{name}/args/{j}/id")
-                self.collect(region.body, inner, f"{at}/{i}/{name}/body", op)
-
-    def walk(self, body: tuple[Op, ...], scope: tuple[str, ...], at: str, visible: list[set[str]]) -> None:
-        for i, op in enumerate(body):
-            for f in op.operand_fields:
-                v = getattr(op, f)
-                for j, x in enumerate(() if v is None else (v,) if isinstance(v, str) else v):
-                    self.use(x, op, scope, f"{at}/{i}/{f}" + ("" if isinstance(v, str) else f"/{j}"), visible)
-            for name, region in _regions(op):
-                inner = (*scope, f"{at}/{i}/{name}")
-                outer: list[set[str]] = [] if op.closed_regions else visible
-                seen = [*outer, {a.id for a in region.args}]
-                if op.closed_regions:
-                    self.pure(region.body, f"{at}/{i}/{name}/body")
-                self.walk(region.body, inner, f"{at}/{i}/{name}/body", seen)
-                for j, y in enumerate(region.yields):
-                    self.use(y, op, inner, f"{at}/{i}/{name}/yields/{j}", seen)
-            visible[-1].update(op.results)
-
-    def pure(self, body: tuple[Op, ...], at: str) -> None:
-        for i, op in enumerate(body):
-            if not op.pointwise:
-                self.out.append(diagnostic("REGION", f"{op.op} in a combine region", f"{at}/{i}", "pointwise operations"))
-
-    def use(self, x: str, op: Op, scope: tuple[str, ...], pointer: str, visible: list[set[str]]) -> None:
-        if any(x in v for v in visible) or len(self.out) > LIMIT:
-            return
-        if x not in self.defined:
-            self.out.append(diagnostic("ID", f"nothing defines {x}", pointer, "the id of an earlier value"))
-            return
-        where, source = self.defined[x]
-        if source is None and x not in {p.id for p in self.kernel.params if not isinstance(p, View)}:
-            hint = "the result of a load" if any(p.id == x for p in self.kernel.params) else "the result of an extent operation"
-            self.out.append(diagnostic("ID", f"{x} is a view or a symbol, not a value", pointer, hint))
-        elif where != scope[: len(where)]:
-            self.out.append(diagnostic("SCOPE", f"{x} belongs to a region that does not enclose this operation", pointer))
-        elif source is not None and self.reaches(source, op):
-            self.out.append(diagnostic("CYCLE", f"{x} depends on the operation that uses it", pointer, "an earlier value"))
-        elif source is None or len(visible) <= len(scope) and self.earlier(source, op):
-            self.out.append(diagnostic("REGION", f"a combine region captures {x}", pointer, "its own arguments, values and constants"))
-        else:
-            self.out.append(diagnostic("ORDER", f"{x} is used before its definition", pointer, "the id of an earlier value"))
-
-    def earlier(self, source: Op, user: Op) -> bool:
-        """Whether `source` stands before the kernel-level operation that contains `user`."""
-        tops = []
-        for op in (source, user):
-            while id(op) in self.parents:
-                op = self.parents[id(op)]
-            tops.append(next(i for i, o in enumerate(self.kernel.body) if o is op))
-        return tops[0] <= tops[1]
-
-    def reaches(self, source: Op, target: Op) -> bool:
-        """Whether `source` depends on `target` (through operands, regions included)."""
-        stack, seen = [source], {id(source)}
-        while stack:
-            op = stack.pop()
-            if op is target:
-                return True
-            for x in _reads(op):
-                nxt = self.defined.get(x, ((), None))[1]
-                if nxt is not None and id(nxt) not in seen:
-                    seen.add(id(nxt))
-                    stack.append(nxt)
-        return False
-
-
-def _regions(op: Op) -> Iterator[tuple[str, Any]]:
-    """(field, region) of an operation."""
-    regions = op.regions()
-    for name in type(op).model_fields:
-        value = getattr(op, name)
-        if any(value is r for r in regions):
-            yield name, value
-
-
-def _reads(op: Op) -> Iterator[str]:
-    yield from op.operands()
-    for r in op.regions():
-        yield from r.yields
-        for inner in r.body:
-            yield from _reads(inner)
-
-
 # ------------------------------------------------------------------------------------------------ the whole
 def _verify(k: Kernel, at: str) -> tuple[list[Diagnostic], dict[str, Type]]:
-    out = [*_interface(k, at), *_Scopes(k, at).run()]
+    out = [*_interface(k, at), *Scopes(k, at).run()]
     broken = bool(out)
     if any(d.code in (CODES["NAME"], CODES["CYCLE"]) for d in out):
         return out, {}

@@ -1,4 +1,4 @@
-"""Extents, domains and their coordinates."""
+"""Extents, domains, their parts and their coordinates."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class ExtentOp(Op):
 
     op: Literal["extent"] = "extent"
     extent: Extent
+    extent_fields: ClassVar[tuple[str, ...]] = ("extent",)
 
 
 @operation
@@ -25,6 +26,22 @@ class Domain(Op):
     begin: Extent = 0
     end: Extent
     step: int = Field(default=1, gt=0)
+    extent_fields: ClassVar[tuple[str, ...]] = ("begin", "end")
+
+
+@operation
+class Subregion(Op):
+    """The points p of `domain` (step 1) with ``begin <= p < end``: same source, absolute coordinates.
+
+    Nothing clamps: unless the part is empty (``end <= begin``), it must lie inside its source. Bounds may be run-time values.
+    """
+
+    op: Literal["subregion"] = "subregion"
+    domain: Id
+    begin: Extent
+    end: Extent
+    operand_fields: ClassVar[tuple[str, ...]] = ("domain",)
+    extent_fields: ClassVar[tuple[str, ...]] = ("begin", "end")
 
 
 @operation
@@ -34,3 +51,15 @@ class Indices(Op):
     op: Literal["indices"] = "indices"
     domain: Id
     operand_fields: ClassVar[tuple[str, ...]] = ("domain",)
+
+
+@operation
+class AssumeInBounds(Op):
+    """`x`, with the author's word that ``0 <= x < extent`` of `axis` of the view or buffer `view` holds for every element."""
+
+    op: Literal["assume_in_bounds"] = "assume_in_bounds"
+    x: Id
+    view: Id
+    axis: int = Field(ge=0)
+    operand_fields: ClassVar[tuple[str, ...]] = ("x",)
+    resource_fields: ClassVar[tuple[str, ...]] = ("view",)

@@ -30,24 +30,34 @@ COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 
 @operation
 class Unary(Op):
-    """Pointwise function of one operand. ``not`` is logical on bool and bitwise on integers; ``isnan`` … give bool."""
+    """Pointwise function of one operand. ``not`` is logical on bool and bitwise on integers; ``isnan`` … give bool.
+
+    `approximate` (``exp2 tanh`` of f32) and `flush_to_zero` are permissions of this one value, and part of what it is.
+    """
 
     op: Literal["unary"] = "unary"
     pointwise: ClassVar[bool] = True
     fn: Literal[UNARY]  # type: ignore[valid-type]
     x: Id
+    approximate: bool = False
+    flush_to_zero: bool = False
     operand_fields: ClassVar[tuple[str, ...]] = ("x",)
 
 
 @operation
 class Binary(Op):
-    """Pointwise function of two operands of one dtype, with broadcasting. ``div`` is float only, ``floordiv mod`` integer only."""
+    """Pointwise function of two operands of one dtype, with broadcasting. ``div`` is float only, ``floordiv mod`` integer only.
+
+    `approximate` and `flush_to_zero` as for `unary`, for ``div`` of f32.
+    """
 
     op: Literal["binary"] = "binary"
     pointwise: ClassVar[bool] = True
     fn: Literal[BINARY]  # type: ignore[valid-type]
     x: Id
     y: Id
+    approximate: bool = False
+    flush_to_zero: bool = False
     operand_fields: ClassVar[tuple[str, ...]] = ("x", "y")
 
 

@@ -13,6 +13,7 @@ class Full(Op):
     value: Id
     shape: Shape
     operand_fields: ClassVar[tuple[str, ...]] = ("value",)
+    extent_fields: ClassVar[tuple[str, ...]] = ("shape",)
 
 
 @operation
@@ -23,6 +24,7 @@ class Broadcast(Op):
     x: Id
     shape: Shape
     operand_fields: ClassVar[tuple[str, ...]] = ("x",)
+    extent_fields: ClassVar[tuple[str, ...]] = ("shape",)
 
 
 @operation
@@ -33,6 +35,7 @@ class Reshape(Op):
     x: Id
     shape: Shape
     operand_fields: ClassVar[tuple[str, ...]] = ("x",)
+    extent_fields: ClassVar[tuple[str, ...]] = ("shape",)
 
 
 @operation
@@ -43,3 +46,13 @@ class Transpose(Op):
     x: Id
     perm: Axes
     operand_fields: ClassVar[tuple[str, ...]] = ("x",)
+
+
+@operation
+class Join(Op):
+    """A trailing axis of 2: ``result[..., 0] = x``, ``result[..., 1] = y``; broadcasting."""
+
+    op: Literal["join"] = "join"
+    x: Id
+    y: Id
+    operand_fields: ClassVar[tuple[str, ...]] = ("x", "y")
