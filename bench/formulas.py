@@ -208,26 +208,32 @@ JOBS: dict[str, Job] = {
 PRECISION = {torch.bfloat16: (8, -133), torch.float16: (11, -24), torch.float32: (24, -149), torch.float64: (53, -1074)}
 
 
-def mistakes(job: Job, t: Tensors, got: Tensors) -> dict[str, str]:
-    """What is wrong with the outputs `got` for inputs `t` (as the kernel saw them); empty when they are right. One line an output."""
-    wide = {k: v.double() if isinstance(v, torch.Tensor) and v.dtype != torch.bool else v for k, v in t.items()}
-    want = job.call(wide)
-    scales = job.scale(wide, want) if job.scale else {}
-    n = job.terms(t)
-    out = {}
-    for name, w in want.items():
-        g = got[name]
-        if g.shape != w.shape:
-            out[name] = f"shape {tuple(g.shape)} instead of {tuple(w.shape)}"
-        elif not g.dtype.is_floating_point:
-            bad = (g.double() != w.double()).sum().item()
-            if bad:
-                out[name] = f"{bad} of {g.numel()} elements differ"
-        else:
-            bad, worst = _beyond(g.reshape(-1), w.reshape(-1), scales.get(name, w.abs()).expand(w.shape).reshape(-1), n)
-            if bad:
-                out[name] = f"{bad} of {g.numel()} elements beyond the bound, worst {worst:.3g} times"
-    return out
+class Reference:
+    """The f64 results of a job on one set of inputs (as the kernel sees them), and their error bounds' ingredients."""
+
+    def __init__(self, job: Job, t: Tensors) -> None:
+        wide = {k: v.double() if isinstance(v, torch.Tensor) and v.dtype != torch.bool else v for k, v in t.items()}
+        self.want = job.call(wide)
+        self.scales = job.scale(wide, self.want) if job.scale else {}
+        self.terms = job.terms(t)
+
+    def mistakes(self, got: Tensors) -> dict[str, str]:
+        """What is wrong with the outputs `got`; empty when they are right. One line an output."""
+        out = {}
+        for name, w in self.want.items():
+            g = got[name]
+            if g.shape != w.shape:
+                out[name] = f"shape {tuple(g.shape)} instead of {tuple(w.shape)}"
+            elif not g.dtype.is_floating_point:
+                bad = (g.double() != w.double()).sum().item()
+                if bad:
+                    out[name] = f"{bad} of {g.numel()} elements differ"
+            else:
+                scale = self.scales[name] if name in self.scales else w.abs()
+                bad, worst = _beyond(g.reshape(-1), w.reshape(-1), scale.expand(w.shape).reshape(-1), self.terms)
+                if bad:
+                    out[name] = f"{bad} of {g.numel()} elements beyond the bound, worst {worst:.3g} times"
+        return out
 
 
 def _beyond(got: torch.Tensor, want: torch.Tensor, scale: torch.Tensor, terms: int, chunk: int = 1 << 27) -> tuple[int, float]:

@@ -125,9 +125,10 @@ def line(row: dict[str, Any]) -> str:
         return f"{row['workload']:36} {row['status']}" + (f"\n{row['stderr']}" if row.get("stderr") else "")
     peers = "  ".join(f"{k} {v['ms']:.4f} ({v['ms'] / row['ms']:.2f}×)" for k, v in row["peers"].items() if "ms" in v)
     lost = "  ".join(f"{k}: {v['error']}" for k, v in row["peers"].items() if "error" in v)
+    best = "" if row["best_ms"] >= row["ms"] else f"best candidate {row['best']} {row['best_ms']:.4f}  "
     return (
         f"{row['workload']:36} {row['ms']:8.4f} ms  {row['percent_of_floor']:5.1f} % of {row['floor_ms']:.4f} ({row['bound']})  "
-        f"predicted {row['predicted_ms']:.4f}  {peers} {lost}"
+        f"predicted {row['predicted_ms']:.4f}  {best}{peers} {lost}"
     )
 
 

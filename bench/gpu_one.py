@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from formulas import JOBS, Job, Tensors, mistakes
+from formulas import JOBS, Reference, Tensors
 from timing import copy_bandwidth, matrix_rate, sets_needed, side_by_side
 
 DTYPES = {
@@ -56,13 +56,23 @@ def arguments(views: dict[str, Any], extents: dict[str, int]) -> Tensors:
     return {n: poisoned(v, extents) if v["role"] == "out" else fresh(v, extents) for n, v in views.items()}
 
 
-def check(module: ModuleType, job: Job, views: dict[str, Any], extents: dict[str, int], scalars: dict[str, Any]) -> dict[str, str]:
-    """What is wrong with one launch on fresh inputs; empty when right."""
-    args = arguments(views, extents)
-    before = {n: args[n].clone() if v["role"] == "inout" else args[n] for n, v in views.items() if v["role"] != "out"}
-    module.launch(**args, **scalars)
-    torch.cuda.synchronize()
-    return mistakes(job, {**before, **scalars}, {n: args[n] for n, v in views.items() if v["role"] != "in"})
+class Checker:
+    """Fresh inputs with their f64 results; every candidate gets copies of what it may change, and poisoned outputs."""
+
+    def __init__(self, job: Any, views: dict[str, Any], extents: dict[str, int], scalars: dict[str, Any]) -> None:
+        self.views, self.extents, self.scalars = views, extents, scalars
+        self.inputs = {n: fresh(v, extents) for n, v in views.items() if v["role"] != "out"}
+        self.reference = Reference(job, {**self.inputs, **scalars})
+
+    def mistakes(self, launch: Callable[..., object]) -> dict[str, str]:
+        """What is wrong with one launch; empty when right."""
+        args = {}
+        for n, v in self.views.items():
+            role = v["role"]
+            args[n] = self.inputs[n] if role == "in" else self.inputs[n].clone() if role == "inout" else poisoned(v, self.extents)
+        launch(**args, **self.scalars)
+        torch.cuda.synchronize()
+        return self.reference.mistakes({n: args[n] for n, v in self.views.items() if v["role"] != "in"})
 
 
 def floor(entry: dict[str, Any], views: dict[str, Any], extents: dict[str, int]) -> dict[str, Any]:
@@ -98,6 +108,7 @@ def measure(folder: Path, seconds: float, with_compile: bool) -> dict[str, Any]:
     views, extents, scalars = entry["views"], entry["shapes"], entry.get("scalars", {})
     job = JOBS[entry["kernel"]]
     row: dict[str, Any] = {"workload": entry["name"], "shapes": extents, "gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    checker = Checker(job, views, extents, scalars)
     candidates: dict[str, ModuleType] = {}
     table: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.glob("*/kernel.py")):
@@ -106,7 +117,7 @@ def measure(folder: Path, seconds: float, with_compile: bool) -> dict[str, Any]:
         try:
             start = time.perf_counter()
             module = load(path)
-            wrong = check(module, job, views, extents, scalars)
+            wrong = checker.mistakes(module.launch)
             table[name]["first_seconds"] = time.perf_counter() - start
         except Exception as e:
             wrong = {"error": f"{type(e).__name__}: {e}"[:500]}
@@ -114,7 +125,8 @@ def measure(folder: Path, seconds: float, with_compile: bool) -> dict[str, Any]:
             table[name]["wrong"] = wrong
         else:
             candidates[name] = module
-        torch.cuda.empty_cache()
+    del checker
+    torch.cuda.empty_cache()
     first = min(table)
     row["candidates"] = table
     row["predicted_ms"] = table[first].get("cost_ns", 0.0) * 1e-6
@@ -128,11 +140,11 @@ def measure(folder: Path, seconds: float, with_compile: bool) -> dict[str, Any]:
         calls[name] = [_bind(module.launch, {**s, **scalars}) for s in sets]
     errors: dict[str, str] = {}
     reads = [n for n, v in views.items() if v["role"] != "out"]
-    peers: dict[str, Callable[[Tensors], Tensors] | None] = {"eager": job.call, "library": job.library if "L" in entry["peers"] else None}
+    peers = {"eager": job.call if "E" in entry["peers"] else None, "library": job.library if "L" in entry["peers"] else None}
     for name, call in peers.items():
         if call:
             calls[name] = [_bind_one(call, {**{n: s[n] for n in reads}, **scalars}) for s in sets]
-    if with_compile:
+    if with_compile and "C" in entry["peers"]:
         names = [*reads, *scalars]
         fn = compiled(job.call, names)
         calls["compile"] = [_bind_list(fn, [*(s[n] for n in reads), *scalars.values()]) for s in sets]
