@@ -15,15 +15,15 @@ from collections.abc import Mapping
 import eqkir.program.construct_ops  # noqa: F401  (registers the operations)
 from eqkir.analysis.effects import StoreSite, effects
 from eqkir.base import dtypes
-from eqkir.base.diagnostics import EqkirError, fail, register
+from eqkir.base.diagnostics import Diagnostic, EqkirError, fail, register
 from eqkir.base.expr import Expr
-from eqkir.kir.model import Constexpr, Kernel
+from eqkir.kir.model import Constexpr, Kernel, Region
 from eqkir.kir.types import Type, infer
 from eqkir.program.abi import Abi, ScalarParam, SymbolParam, ViewParam
 from eqkir.program.abstract import Abstract
 from eqkir.program.construct_groups import Effect, finish
 from eqkir.program.construct_ops import access
-from eqkir.program.construct_values import CONSTEXPR, STAGE, Values, bounds
+from eqkir.program.construct_values import COMMON, CONSTEXPR, FIELDS, STAGE, UNSUPPORTED, Values, bounds
 
 STORE_LIMIT = 256
 STORES = register(
@@ -41,6 +41,7 @@ def construct(
 
     Raises EqkirError EQK-CON-… for what is not supported or too large.
     """
+    supported(kernel, pointer)
     values = Values(kernel, infer(kernel) if types is None else types, effects(kernel, pointer), chosen(kernel, constexprs or {}, pointer))
     if len(values.effects.stores) > STORE_LIMIT:
         raise fail(
@@ -53,6 +54,29 @@ def construct(
         except EqkirError as e:
             raise values.placed(e, site.pointer, site.op) from None
     return finish(values, stores, interface(values))
+
+
+#: fields of the operations that the walk of effects handles; all others are instantiated by a registered handler
+EFFECTS = {"domain": "begin end step", "parallel": "domains body", "store": "view coords value valid"}
+
+
+def supported(kernel: Kernel, pointer: str) -> None:
+    """Refuse operations and attributes that construction does not know, used or not: they may have effects. Raises EQK-CON-OP."""
+    fields = {**FIELDS, **{op: frozenset(text.split()) for op, text in EFFECTS.items()}}
+    todo = [(op, f"{pointer}/body/{i}") for i, op in reversed(list(enumerate(kernel.body)))]
+    while todo:
+        op, at = todo.pop()
+        known = fields.get(op.op)
+        what = f"no construction of {op.op}" if known is None else ""
+        for name, spec in type(op).model_fields.items():
+            value = getattr(op, name)
+            if known is not None and name not in known | COMMON and value != spec.default and not what:
+                what, at = f"no construction of {op.op} with {name}", f"{at}/{name}"
+            if isinstance(value, Region):
+                todo += [(inner, f"{at}/{name}/body/{i}") for i, inner in reversed(list(enumerate(value.body)))]
+        if what:
+            file, line = (op.loc.file, op.loc.line) if op.loc else (None, None)
+            raise EqkirError(Diagnostic(UNSUPPORTED, what, at, file, line, stage=STAGE))
 
 
 def store(v: Values, site: StoreSite) -> Effect:

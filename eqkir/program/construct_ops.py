@@ -20,19 +20,19 @@ COMBINE = register(
 
 
 # ------------------------------------------------------------------------------------------------ scalars and coordinates
-@construction("constant")
+@construction("constant", "dtype value")
 def _constant(v: Values, op: kir.Constant, n: int, ixs: Ixs) -> Steps:
     return v.const(constant_value(op.value, op.dtype), op.dtype)
     yield
 
 
-@construction("extent")
+@construction("extent", "extent")
 def _extent(v: Values, op: kir.ExtentOp, n: int, ixs: Ixs) -> Steps:
     return v.index(v.extent(kir.extent_expr(op.extent)), (), "index")
     yield
 
 
-@construction("indices")
+@construction("indices", "domain")
 def _indices(v: Values, op: kir.Indices, n: int, ixs: Ixs) -> Steps:
     begin, step, _ = v.domain(op.domain)
     return v.index(begin + ixs[0] * step, (), "index")
@@ -40,7 +40,7 @@ def _indices(v: Values, op: kir.Indices, n: int, ixs: Ixs) -> Steps:
 
 
 # ------------------------------------------------------------------------------------------------ pointwise
-@construction("unary")
+@construction("unary", "fn x")
 def _unary(v: Values, op: kir.Unary, n: int, ixs: Ixs) -> Steps:
     a = yield v.operand(op.x, ixs)
     dtype = v.program.nodes[a].dtype
@@ -48,7 +48,7 @@ def _unary(v: Values, op: kir.Unary, n: int, ixs: Ixs) -> Steps:
     return v.make("Un", (op.fn,), (a,), v.dtype(op.results[0])) if folded is None else folded
 
 
-@construction("binary")
+@construction("binary", "fn x y")
 def _binary(v: Values, op: kir.Binary, n: int, ixs: Ixs) -> Steps:
     a = yield v.operand(op.x, ixs)
     b = yield v.operand(op.y, ixs)
@@ -57,7 +57,7 @@ def _binary(v: Values, op: kir.Binary, n: int, ixs: Ixs) -> Steps:
     return v.make("Bin", (op.fn,), (a, b), dtype) if folded is None else folded
 
 
-@construction("compare")
+@construction("compare", "fn x y")
 def _compare(v: Values, op: kir.Compare, n: int, ixs: Ixs) -> Steps:
     a = yield v.operand(op.x, ixs)
     b = yield v.operand(op.y, ixs)
@@ -65,7 +65,7 @@ def _compare(v: Values, op: kir.Compare, n: int, ixs: Ixs) -> Steps:
     return v.make("Bin", (op.fn,), (a, b), "bool") if folded is None else folded
 
 
-@construction("fma")
+@construction("fma", "x y z")
 def _fma(v: Values, op: kir.Fma, n: int, ixs: Ixs) -> Steps:
     a = yield v.operand(op.x, ixs)
     b = yield v.operand(op.y, ixs)
@@ -73,7 +73,7 @@ def _fma(v: Values, op: kir.Fma, n: int, ixs: Ixs) -> Steps:
     return v.make("Tri", ("fma",), (a, b, c), v.dtype(op.results[0]))
 
 
-@construction("select")
+@construction("select", "cond x y")
 def _select(v: Values, op: kir.Select, n: int, ixs: Ixs) -> Steps:
     c = yield v.operand(op.cond, ixs)
     a = yield v.operand(op.x, ixs)
@@ -82,7 +82,7 @@ def _select(v: Values, op: kir.Select, n: int, ixs: Ixs) -> Steps:
     return v.make("Tri", ("select",), (c, a, b), v.dtype(op.results[0])) if folded is None else folded
 
 
-@construction("cast")
+@construction("cast", "x dtype")
 def _cast(v: Values, op: kir.Cast, n: int, ixs: Ixs) -> Steps:
     a = yield v.operand(op.x, ixs)
     source = v.program.nodes[a].dtype
@@ -93,24 +93,24 @@ def _cast(v: Values, op: kir.Cast, n: int, ixs: Ixs) -> Steps:
     return v.make("Cast", (op.dtype,), (a,), op.dtype)
 
 
-@construction("bitcast")
+@construction("bitcast", "x dtype")
 def _bitcast(v: Values, op: kir.Bitcast, n: int, ixs: Ixs) -> Steps:
     a = yield v.operand(op.x, ixs)
     return a if v.program.nodes[a].dtype == op.dtype else v.make("Bitcast", (op.dtype,), (a,), op.dtype)
 
 
 # ------------------------------------------------------------------------------------------------ shape
-@construction("full")
+@construction("full", "value shape")
 def _full(v: Values, op: kir.Full, n: int, ixs: Ixs) -> Steps:
     return (yield op.value, ())
 
 
-@construction("broadcast")
+@construction("broadcast", "x shape")
 def _broadcast(v: Values, op: kir.Broadcast, n: int, ixs: Ixs) -> Steps:
     return (yield v.operand(op.x, ixs))
 
 
-@construction("transpose")
+@construction("transpose", "x perm")
 def _transpose(v: Values, op: kir.Transpose, n: int, ixs: Ixs) -> Steps:
     out = [ZERO] * len(ixs)
     for j, p in enumerate(op.perm):
@@ -118,7 +118,7 @@ def _transpose(v: Values, op: kir.Transpose, n: int, ixs: Ixs) -> Steps:
     return (yield op.x, tuple(out))
 
 
-@construction("reshape")
+@construction("reshape", "x shape")
 def _reshape(v: Values, op: kir.Reshape, n: int, ixs: Ixs) -> Steps:
     return (yield op.x, reshaped(v, v.shape(op.x), v.shape(op.results[0]), ixs))
 
@@ -181,7 +181,7 @@ def access(v: Values, op: kir.Load | kir.Store, ixs: Ixs) -> Access:
     return tuple(exprs), tuple(deps), valid
 
 
-@construction("load")
+@construction("load", "view coords valid fill")
 def _load(v: Values, op: kir.Load, n: int, ixs: Ixs) -> Steps:
     dtype = v.views[op.view].dtype
     fill = v.const(0, dtype) if op.fill is None else (yield v.operand(op.fill, ixs))
@@ -195,7 +195,7 @@ def _load(v: Values, op: kir.Load, n: int, ixs: Ixs) -> Steps:
 
 
 # ------------------------------------------------------------------------------------------------ structured
-@construction("reduce")
+@construction("reduce", "xs axes fn identities combine")
 def _reduce(v: Values, op: kir.Reduce, n: int, ixs: Ixs) -> Steps:
     """Axes nest, the lowest dimension outermost."""
     axes, at = _bind(v, op.results[0], v.shape(op.xs[0]), op.axes, ixs)
@@ -253,7 +253,7 @@ def _closed(v: Values, roots: list[int]) -> None:
             todo += node.args
 
 
-@construction("contract")
+@construction("contract", "lhs rhs reduce batch acc")
 def _contract(v: Values, op: kir.Contract, n: int, ixs: Ixs) -> Steps:
     """``sum_{k1..} Con(k_last, a, b)``: the last pair is the contraction's axis, the others are sums around it, the first outermost."""
     lhs, rhs = v.shape(op.lhs), v.shape(op.rhs)

@@ -18,7 +18,7 @@ from eqkir.analysis.coords import Facts, Poly, normal, poly, size, total
 from eqkir.analysis.effects import Effects
 from eqkir.base import dtypes
 from eqkir.base.diagnostics import EqkirError, fail, register
-from eqkir.base.expr import FALSE, ONE, TRUE, ZERO, Coord, Expr, Int, Sym, coords, lt, rebuild, sub, substitute
+from eqkir.base.expr import FALSE, ONE, TRUE, ZERO, Coord, Expr, Int, Sym, atoms, coords, lt, rebuild, sub, substitute
 from eqkir.kir.extents import Extents
 from eqkir.kir.model import Constexpr, Kernel, Op, Scalar, Symbol
 from eqkir.kir.types import DomainType, TensorType, Type
@@ -40,6 +40,11 @@ EXPRESSION = register(
     "EQK-CON-INDEX", "an index expression is too large",
     f"Coordinates and predicates are expressions of at most {EXPR_LIMIT} operations over coordinates, extents and integer scalars.",
 )  # fmt: skip
+EXTENT = register(
+    "EQK-CON-EXTENT",
+    "an extent that is not known before the launch",
+    "Axes have extents over symbols, constexprs and integer scalars; an extent that is computed from data is not supported.",
+)
 CONSTEXPR = register(
     "EQK-CON-CONSTEXPR", "a constexpr has no admissible value",
     "The value given for a constexpr must have its type, be one of its choices, and leave no extent negative.",
@@ -51,11 +56,20 @@ Handler = Callable[["Values", Any, int, Ixs], Steps]
 HANDLERS: dict[str, Handler] = {}
 
 
-def construction(op: str) -> Callable[[Handler], Handler]:
-    """Register how the operation with this ``op`` literal is instantiated: (values, operation, result number, index expressions)."""
+#: op -> fields that its handler reads; another field with a value other than its default is refused
+FIELDS: dict[str, frozenset[str]] = {}
+COMMON = frozenset({"op", "results", "loc"})
+
+
+def construction(op: str, fields: str) -> Callable[[Handler], Handler]:
+    """Register how the operation with this ``op`` literal is instantiated: (values, operation, result number, index expressions).
+
+    `fields` names the fields of the operation that the handler takes into account.
+    """
 
     def put(h: Handler) -> Handler:
         HANDLERS[op] = h
+        FIELDS[op] = frozenset(fields.split())
         return h
 
     return put
@@ -83,6 +97,7 @@ class Values:
         self.at: dict[str, Expr] = {}  # parallel point -> coordinate
         self.formals: dict[str, int] = {}  # argument of a combine region -> node
         self._env = {Sym(k): Int(v) for k, v in constexprs.items() if isinstance(v, int) and not isinstance(v, bool)}
+        self._launch = {x.id for x in kernel.symbols} | {p.id for p in kernel.params if isinstance(p, Scalar)}
         self.point_axis: dict[str, str] = {}
         for point, (domain, around) in effects.points.items():
             d = self.domain(domain)
@@ -94,7 +109,11 @@ class Values:
     # ------------------------------------------------------------------ extents and axes
     def extent(self, e: Expr) -> Expr:
         """An extent with constexprs substituted, in normal form."""
-        return self.extents.canon(substitute(e, self._env))
+        e = substitute(e, self._env)
+        for a in atoms(e):
+            if a.args[0] not in self._launch:
+                raise fail(EXTENT, f"the extent {e} is known only at run time", stage=STAGE)
+        return self.extents.canon(e)
 
     def domain(self, id: str) -> tuple[Expr, int, Expr]:
         """(begin, step, length)."""
