@@ -16,6 +16,7 @@ from eqkir.base.dtypes import FLOATS, NUMPY, parse
 from eqkir.base.expr import Expr
 from eqkir.program import interp_scalar as S
 from eqkir.program.abi import axis_of, parameter
+from eqkir.program.interp_loop import compile_loop
 from eqkir.program.interp_memory import MANY, Array, View
 from eqkir.program.interp_reduce import Reducer
 from eqkir.program.interp_space import Space
@@ -104,7 +105,7 @@ class Compiler:
         if isinstance(i, Store):
             return self.store(i, where)
         assert isinstance(i, Loop)
-        return self.loop(i, where)
+        return compile_loop(self, i, where)
 
     def define(self, x: Let | Carry) -> None:
         self.dims[x.id], self.dtypes[x.id] = self.lanes(x.dims), x.dtype
@@ -337,95 +338,6 @@ class Compiler:
             )
 
         return go
-
-    # -------------------------------------------------------------------------------------------- loops
-    def loop(self, x: Loop, where: str) -> Run:
-        extent, chunk = self.extent[x.axis], self.program.lanes(x.label)
-        scalar = parameter(x.label) is None
-        lanes = np.arange(chunk, dtype=np.int64).reshape(1, -1)
-        phis = [c for c in x.carries if c.op == "Phi"]
-        inits = [self.full(c.inits[0], self.lanes(c.dims)) for c in phis]
-        for c in phis:
-            self.define(c)
-        body = self.block(x.body, f"{where}/body")
-        nexts = [self.full(c.args[0], self.lanes(c.dims)) for c in phis]
-        sums = [self.carry(c, x.label) for c in x.carries if c.op != "Phi"]
-        for c in x.carries:
-            self.define(c)
-
-        def go(b: Batch) -> None:
-            for c, f in zip(phis, inits, strict=True):
-                b.env[c.id] = f(b)
-            state = [start(b) for start, _, _ in sums]
-            saved = b.coords.get(x.label), b.active.get(x.label)
-            for it in range(-(-extent // chunk)):
-                if scalar:
-                    b.coords[x.label] = np.array([it], np.int64)
-                else:
-                    at = it * chunk + lanes
-                    b.coords[x.label] = at
-                    b.active[x.label] = None if (it + 1) * chunk <= extent else at < extent
-                body(b)
-                state = [step(b, s) for (_, step, _), s in zip(sums, state, strict=True)]
-                new = [f(b) for f in nexts]
-                for c, v in zip(phis, new, strict=True):
-                    b.env[c.id] = v
-            if saved[0] is None:
-                b.coords.pop(x.label, None)
-                b.active.pop(x.label, None)
-            else:
-                b.coords[x.label], b.active[x.label] = saved[0], saved[1]
-            for (_, _, finish), s, c in zip(sums, state, (c for c in x.carries if c.op != "Phi"), strict=True):
-                b.env[c.id] = finish(s)
-
-        return go
-
-    def carry(self, c: Carry, label: str) -> tuple[Callable[[Batch], Any], Callable[[Batch, Any], Any], Callable[[Any], Value]]:
-        """Start, step and finish of a structured carry."""
-        dims, r = self.lanes(c.dims), self.reducer
-        shape = (1, *self.sizes(dims))
-        if c.op in ("ConLoop", "ConAccLoop"):
-            product = self.contraction(c, dims, label, None)
-            zero = np.zeros(shape, NUMPY[c.dtype])
-            init = self.full(c.inits[0], dims) if c.inits else None
-            return (lambda b: init(b) if init else zero), (lambda b, s: S.binary("add", s, product(b), c.dtype)), (lambda s: s)
-        scalar = parameter(label) is None
-        over = dims if scalar else (*dims, label)
-        live = self.active((label,), over)
-        args = [self.full(a, over) for a in c.args]
-        lanes = "lanes" in c.attrs and not scalar
-        if c.op == "RedLoop":
-            fn = c.attrs[0]
-            neutral = np.full((1, *self.sizes(over)) if lanes else shape, S.identity(fn, c.dtype), NUMPY[c.dtype])
-
-            def step(b: Batch, s: Array) -> Array:
-                v, act = args[0](b), live(b)
-                if scalar:
-                    return S.combine(fn, s, v, c.dtype)
-                if lanes:
-                    return S.combine(fn, s, v if act is None else np.where(act, v, neutral.dtype.type(S.identity(fn, c.dtype))), c.dtype)
-                return S.combine(fn, s, r.reduce(fn, v, len(over), c.dtype, act), c.dtype)
-
-            def finish(s: Array) -> Array:
-                return r.reduce(fn, s, len(over), c.dtype, None) if lanes else s
-
-            return (lambda b: neutral), step, finish
-        region = next(a for a in c.attrs if not isinstance(a, str))
-        idents = [self.full(i, over if lanes else dims) for i in c.inits]
-        wide = [self.full(i, over) for i in c.inits]
-
-        def step_n(b: Batch, s: tuple[Array, ...]) -> tuple[Array, ...]:
-            v, act = tuple(f(b) for f in args), live(b)
-            if lanes and act is not None:
-                v = tuple(np.where(act, x, f(b)) for x, f in zip(v, wide, strict=True))
-            if not scalar and not lanes:
-                v = r.reduce_n(region, v, [f(b) for f in wide], len(over), act, has_identity=True)
-            return r.apply(region, s, v)
-
-        def finish_n(s: tuple[Array, ...]) -> tuple[Array, ...]:
-            return r.reduce_n(region, s, [], len(over), None, has_identity=False) if lanes else s
-
-        return (lambda b: tuple(f(b) for f in idents)), step_n, finish_n
 
 
 def select(c: Array, a: Array, b: Array) -> Array:
