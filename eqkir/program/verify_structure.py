@@ -35,6 +35,9 @@ def check_interface(program: Program, say: Report) -> None:
     for k, axis in enumerate(program.axes):
         if axis.kind not in ("own", "loop") or ":" in axis.name or not axis.name:
             say(f"axis {axis.name} of kind {axis.kind}", f"/axes/{k}", "own, loop")
+    for k, (label, _) in enumerate(program.specializations):
+        if not _exists(program, label) or parameter(label) is None or program.stage != "legal":
+            say(f"a specialization of {label}", f"/specializations/{k}")
     known = {v.name for v in abi.views}
     for k, g in enumerate(abi.noalias):
         for n in sorted(set(g) - known):
@@ -275,7 +278,8 @@ def check_labels(phase: Phase, say: Report) -> None:
             for c in i.carries:
                 _check_dims(program, c.dims, {*scope, i.label} if legal else scope, legal, say, at.pointer)
         elif isinstance(i, (Let, Store)):
-            _check_dims(program, i.dims, scope, legal and isinstance(i, Let) and i.op != "Index", say, at.pointer)
+            lanes = legal and isinstance(i, Let) and i.op not in ("Index", "LoadM")  # those read coordinates
+            _check_dims(program, i.dims, scope, lanes, say, at.pointer)
             if isinstance(i, Let) and (label := label_of(i)):
                 allowed = ("W", "LC", "OB") if i.op == "Active" else ("W", "LC") if legal else ("W",)
                 if not _exists(program, label) or traversal(label) not in allowed:

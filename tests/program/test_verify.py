@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from program_samples import Block, abi, argmax, elementwise, gemm, masked_total, softmax, with_items
 
+from eqkir.base.diagnostics import EqkirError
 from eqkir.base.expr import Coord, Dep, Expr, Int, Param, Sym, eq, le, lt
 from eqkir.program.abi import Axis
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Segment, Store
+from eqkir.program.serialize import dumps, from_json
 from eqkir.program.verify import CODES, verify
 
 SWZ: Order = ("TSwz", ("TAx", "i:OB"), ("TAx", "j:OB"))
@@ -108,6 +113,41 @@ def reshaped(flat: Expr, ixs: tuple[Any, ...] | None = None, valid: Expr | None 
     return Program(a, axes, (Segment("g0", order, "grid", (tuple(b.items),)),), {})
 
 
+def masked_argmax(lanes: bool = False) -> Program:
+    """Legal argmax of x[N]: one fragment, or accumulators per lane that are combined inline."""
+    label = "c:LC" if lanes else "c:W"
+    source = argmax("L1").segments[0].phases[0][2]
+    assert isinstance(source, Loop)
+    r = next(a for a in source.carries[0].attrs if isinstance(a, Region))
+    b = Block()
+    idents = (b.const("-inf"), b.const(str(2**63 - 1), "i64"))
+    starts = tuple(b.let("Splat", (), (i,), (label,), d) for i, d in zip(idents, r.dtypes)) if lanes else ()
+    body = b.body() if lanes else b
+    act = body.let("Active", (label,), (), (label,), "bool")
+    x = body.let("LoadM", ("x", 0, (Coord("c"),), "ptr"), (act, idents[0]), (label,))
+    raw = body.let("Cast", ("i64",), (body.let("Index", (Coord("c"),), (), (label,), "index"),), (label,), "i64")
+    elems = (x, body.let("Tri", ("select",), (act, raw, idents[1]), (label,), "i64"))
+    if lanes:
+        phis = (b.new(), b.new())
+        env: dict[int, int] = {}
+        for y in r.body:
+            env[y.id] = (phis if y.attrs[0] == "l" else elems)[y.attrs[1]] if y.op == "Arg" else 0
+            if y.op != "Arg":
+                env[y.id] = body.let(y.op, y.attrs, tuple(env[a] for a in y.args), (label,), y.dtype)
+        carries = tuple(Carry(p, "Phi", (), (env[n],), (s,), (label,), d) for p, n, s, d in zip(phis, r.yields, starts, r.dtypes))
+        b.loop(label, body, carries)
+        elems = phis
+    t = b.let("FragRedN", (label, r), elems, (), "tuple")
+    b.items.append(Store("y", 1, (Int(0),), b.let("Pick", (1,), (t,), (), "i64"), b.true(), (), (), True))
+    a = abi("argmax", ("x", "in", "f32", ("N",)), ("y", "out", "i64", (1,)))
+    pre, bindings = ((), {"C:c": 4}) if lanes else ((le(Sym("N"), 16),), {"F:c": 16})
+    return Program(a, (Axis("c", Sym("N"), "loop"),), (Segment("g0", ("TUnit",), "grid", (tuple(b.items),)),), bindings, {}, pre, "legal")
+
+
+def let_after_loop() -> Let:
+    return Let(70, "LoadM", ("x", 0, (Coord("c"),), "ptr"), (0, 0), ("c:LC",), "f32")
+
+
 I, J, N = Coord("i"), Coord("j"), Sym("N")
 GOOD: dict[str, Program] = {
     "elementwise": elementwise(), "elementwise-owned": VEC, "legal-copy": legal_copy(), "softmax": P0,
@@ -116,7 +156,8 @@ GOOD: dict[str, Program] = {
     "gemm-tiled": GEMM, "gemm-bf16": gemm(dtype="bf16"), "argmax": argmax("L1"), "argmax-lanes": argmax("LC", "lanes", **{"C:c": 4}),
     "shifted": shifted(), "gather": gather(), "in-place": in_place(), "halves": halves(), "flattened": reshaped(I * N + J),
     "permuted": reshaped(I, (I, N - 1 - J)), "legal": LEGAL, "legal-lanes": LEGAL_LANES, "legal-dot": LEGAL_DOT,
-    "legal-in-place": in_place(True, True), "even": replace(LEGAL_LANES, specializations=(("c:LC", eq(Sym("N") % 4, 0)),)),
+    "legal-argmax": masked_argmax(), "legal-argmax-lanes": masked_argmax(True), "legal-in-place": in_place(True, True),
+    "even": replace(LEGAL_LANES, specializations=(("c:LC", eq(Sym("N") % 4, 0)),)),
 }  # fmt: skip
 
 
@@ -254,6 +295,7 @@ BROKEN: dict[str, tuple[str, Program]] = {
         replace(P0, abi=replace(P0.abi, symbols=(replace(P0.abi.symbols[0], lo=3, hi=2), P0.abi.symbols[1])))
     ),
     "noalias-of-nothing": ("INTERFACE", replace(P0, abi=replace(P0.abi, noalias=(("x", "q"),)))),
+    "specialization-of-nothing": ("INTERFACE", replace(LEGAL_LANES, specializations=(("c", le(N, 3)),))),
     "extent-of-a-coordinate": ("LAUNCH", axis(P0, "c", extent=Coord("r"))),
     "extent-of-a-parameter": ("LAUNCH", axis(TILED, "c", extent=Param("C:c"))),
     "float-scalar-in-a-predicate": ("LAUNCH", replace(VEC, preconditions=(le(Sym("s"), 3),))),
@@ -349,6 +391,10 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "tail-stored": ("MASK", store(LEGAL_DOT, valid=90)),
     "specialization-too-weak": ("MASK", replace(LEGAL_LANES, specializations=(("c:LC", eq(N % 2, 0)),))),
     "not-neutral": ("PADDING", let(LEGAL, "Const", 0, attrs=("1.0",))),
+    "generic-not-neutral": ("PADDING", let(masked_argmax(), "Const", 0, attrs=("0.0",))),
+    "generic-lanes-not-neutral": ("PADDING", let(masked_argmax(True), "Const", 0, attrs=("0.0",))),
+    "generic-lanes-unmasked": ("PADDING", let(masked_argmax(True), "Tri", 0, args=(90, 7, 1))),
+    "chunk-read-after-its-loop": ("LABEL", with_items(LEGAL_LANES, (*LEGAL_LANES.segments[0].phases[0][:2], let_after_loop()))),
     "garbage-in-the-tail": ("PADDING", let(LEGAL, "FragRed", attrs=("max", "c:W"))),
     "accumulator-not-neutral": ("PADDING", let(LEGAL_LANES, "Const", 0, attrs=("1.0",))),
     "dot-over-garbage": ("PADDING", let(LEGAL_DOT, "Const", 0, attrs=("inf",))),
@@ -358,20 +404,42 @@ BROKEN: dict[str, tuple[str, Program]] = {
 
 def allowed(p: Program) -> Program:
     """Some mutants name a constant true that the sample lacks."""
-    if any(
-        isinstance(i, (Let, Store)) and 90 in ((i.valid,) if isinstance(i, Store) else i.args)
-        for s in p.segments
-        for ph in s.phases
-        for i in ph
-    ):
-        return with_items(p, (Let(90, "Const", ("true",), (), (), "bool"), *p.segments[0].phases[0]))
-    return p
+    seen: set[int] = set()
+    every(p, lambda i: seen.update(i.args if isinstance(i, Let) else (i.valid,) if isinstance(i, Store) else ()) or i)
+    true = Let(90, "Const", ("true",), (), (), "bool")
+    return with_items(p, (true, *p.segments[0].phases[0])) if 90 in seen else p
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_fault_has_its_code(name: str) -> None:
     code, program = BROKEN[name]
     assert {d.code for d in verify(allowed(program))} == {CODES[code]}, [str(d) for d in verify(allowed(program))]
+
+
+def paths(j: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    out = [at]
+    for k, v in j.items() if isinstance(j, dict) else enumerate(j) if isinstance(j, list) else ():
+        out += paths(v, (*at, k))
+    return out
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_damaged_programs_never_crash_the_verifier(data: st.DataObject) -> None:
+    j = json.loads(dumps(GOOD[data.draw(st.sampled_from(sorted(GOOD)))]))
+    for _ in range(data.draw(st.integers(1, 2))):
+        where = data.draw(st.sampled_from(paths(j["segments"])[1:] + paths(j["axes"])[1:] + paths(j["abi"])[1:]))
+        parent = next(x for x in (j["segments"], j["axes"], j["abi"]) if where in paths(x))
+        for k in where[:-1]:
+            parent = parent[k]
+        old = parent[where[-1]]
+        junk = {int: [0, 1, 2, 3, 7, -1], str: ["c:W", "i:OB", "r:O1", "x", "f16", "bool", "sum", "c", "::"]}.get(type(old), [[], 1])
+        parent[where[-1]] = data.draw(st.sampled_from(junk))
+    try:
+        p = from_json(j)
+    except EqkirError:
+        return
+    assert all(d.code in CODES.values() for d in verify(p))
 
 
 def test_every_check_has_a_mutant() -> None:
