@@ -45,6 +45,8 @@ def odd_f32(x: Array) -> Array:
 
 def _int_to_f64_odd(x: Array) -> Array:
     """Integers as f64, rounded to odd beyond 2^53."""
+    if x.dtype.itemsize < 8:
+        return x.astype(F64)
     big = (x >= 2**53) | (x <= -(2**53)) if x.dtype.kind == "i" else x >= 2**53
     sticky = (x & x.dtype.type(0xFFFF)) != 0
     high = (x >> x.dtype.type(16)) | sticky.astype(x.dtype)

@@ -103,6 +103,10 @@ def extreme(pick: Callable[[Array, Array], Array], sign: int) -> Callable[..., A
     return f
 
 
+def all_ones(self: Any, t: Any) -> Any:
+    return Handle(~np.zeros(1, np_dtype(t)), t.scalar)
+
+
 def fneg(self: Any, x: Any) -> Any:
     return Handle(np.negative(x.data), x.dtype.scalar)
 
@@ -187,7 +191,7 @@ def _i0(x: Array) -> Array:
 
 LIBRARY: dict[str, Callable[[Array], Array]] = {
     "log1p": np.log1p, "expm1": np.expm1, "tanh": np.tanh, "tan": np.tan, "asin": np.arcsin, "atan": np.arctan, "erfc": _each(math.erfc),
-    "cyl_bessel_i0": _i0, "lgamma": _each(_lgamma), "rint": np.rint, "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "cyl_bessel_i0": _i0, "lgamma": _each(_lgamma), "rint": np.rint, "exp": np.exp, "rsqrt": lambda x: 1.0 / np.sqrt(x),
 }  # fmt: skip
 BUILT_IN: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sin": np.sin, "cos": np.cos, "erf": _each(math.erf),
@@ -226,6 +230,7 @@ def install() -> None:
     Builder.create_fma = fma
     Builder.create_dot = dot
     Builder.create_fneg = fneg
+    Builder.get_all_ones_value = all_ones
     Builder.create_maximumf, Builder.create_minimumf = extreme(np.maximum, 1), extreme(np.minimum, -1)
     Builder.create_maxnumf, Builder.create_minnumf = extreme(np.fmax, 1), extreme(np.fmin, -1)
     for name, f in LIBRARY.items():

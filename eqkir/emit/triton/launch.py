@@ -73,7 +73,7 @@ class _Host:
     def source(self) -> str:
         dtypes = {s.dtype for s in self.program.abi.scalars}
         parts = [T.BASE]
-        parts += [T.DISJOINT] * bool(self.program.abi.noalias) + [T.EMPTY] * bool(self.spaces)
+        parts += [T.SPAN] * bool(self.pairs()) + [T.EMPTY] * bool(self.spaces)
         parts += [T.INTEGER] * bool(dtypes & LIMITS.keys()) + [T.NARROW] * bool(dtypes & set(NARROW)) + [T.BITS] * ("f64" in dtypes)
         self.plan()
         plan = "\n".join(self.lines)
@@ -112,7 +112,20 @@ class _Host:
             even.setdefault(self.names.flags[label], self.text(e))
         self.add(f"    flags = {_tuple([*flags, *even.values()])}")
         spaces = _tuple([f"{self.id(v)}_shape" for v in self.spaces])
-        self.add(f"    return _Plan(_grid(programs), {_tuple(self.integers())}, flags, {spaces})")
+        spans = [f"_span({self.id(v)}_shape, {self.id(v)}_strides, {itemsize(v.dtype)})" for v in self.spanned()]
+        self.add(f"    return _Plan(_grid(programs), {_tuple(self.integers())}, flags, {spaces}, {_tuple(spans)})")
+
+    def pairs(self) -> list[tuple[ViewParam, ViewParam]]:
+        """Views that the caller keeps apart, where one of them is written."""
+        out = []
+        for group in self.program.abi.noalias:
+            members = [v for v in self.views if v.name in group]
+            out += [(v, w) for k, v in enumerate(members) for w in members[k + 1 :] if v.role != "in" or w.role != "in"]
+        return list(dict.fromkeys(out))
+
+    def spanned(self) -> list[ViewParam]:
+        names = {v.name for pair in self.pairs() for v in pair}
+        return [v for v in self.views if v.name in names]
 
     def shapes(self) -> None:
         """Symbols from the axes that are them, then every other axis against its expression."""
@@ -161,33 +174,36 @@ class _Host:
         self.add(f"def launch({', '.join([*map(self.id, self.views), *scalars])}):")
         self.add('    """Launch on the tensors\' device and current stream.', "")
         self.add("    Raises ValueError for arguments that the kernel was not made for.", '    """')
-        for v in self.views:
-            n = self.id(v)
-            self.add(f"    {n}_p, {n}_shape, {n}_strides = {n}.data_ptr(), tuple({n}.shape), tuple({n}.stride())")
         for s in abi.scalars:
             self.scalar(s)
-        self.add(f"    device = {f'_device({self.id(first)})' if first else None}")
-        key = [f"{self.id(v)}.dtype, {self.id(v)}_shape, {self.id(v)}_strides" for v in self.views] + self.keyed
-        self.add(f"    key = ({', '.join([*key, 'device'])},)")
+        for v in self.views:
+            n = self.id(v)
+            self.add(f"    {n}_p, {n}_shape, {n}_strides = {n}.data_ptr(), {n}.shape, {n}.stride()")
+        key = [f'{n}.dtype, {n}_shape, {n}_strides, getattr({n}, "device", None)' for n in map(self.id, self.views)] + self.keyed
+        self.add("    key = (", *(f"        {k}," for k in key), "    )")
         self.add("    plan = _PLANS.get(key, _PLANS)", "    if plan is _PLANS:")
+        self.add(f'        device = getattr({self.id(first)}, "device", None)' if first else "        device = None")
         for v in self.views:
             self.add(f'        _check("{v.name}", {self.id(v)}, "{TENSOR[v.dtype]}", {len(v.shape)}, device)')
         self.add("        if len(_PLANS) >= 1024:", "            _PLANS.clear()")
-        self.add(f"        plan = _PLANS[key] = _plan({self.plan_arguments()})")
-        for group in abi.noalias:
-            spans = [
-                f'("{v.name}", *_span({self.id(v)}_p, {self.id(v)}_shape, {self.id(v)}_strides, {itemsize(v.dtype)}))'
-                for v in self.views if v.name in group
-            ]  # fmt: skip
-            if len(spans) > 1:
-                self.add("    _disjoint(", *(f"        {s}," for s in spans), "    )")
+        self.add(f"        plan = _plan({self.plan_arguments()})")
+        self.add("        plan = _PLANS[key] = plan and plan.on(device)")
         self.add("    if plan is None:  # no program: nothing to do", "        return")
+        spanned = self.spanned()
+        if spanned:
+            self.add(f"    {', '.join(f'({n}_a, {n}_z)' for n in map(self.id, spanned))} = plan.spans")
+        for v, w in self.pairs():
+            x, y = self.id(v), self.id(w)
+            self.add(f"    if {x}_p + {x}_a < {y}_p + {y}_z and {y}_p + {y}_a < {x}_p + {x}_z:")
+            self.add(f'        _overlap("{v.name}", "{w.name}")')
         for k, v in enumerate(self.spaces):
             n = self.id(v)
             self.add(f'    {n} = _empty({self.id(first) if first else None}, plan.spaces[{k}], "{TENSOR[v.dtype]}")')
             self.add(f"    {n}_p = {n}.data_ptr()")
         tensors, pointers = _tuple([self.id(v) for v in abi.views]), _tuple([f"{self.id(v)}_p" for v in abi.views])
-        self.add(f"    plan.run({tensors}, {pointers}, {_tuple(scalars)}, device)")
+        widths = [f"{self.names.scalars[s.name]}.bit_length() // 32" for s in abi.scalars if s.dtype in LIMITS or s.dtype == "f64"]
+        aligned = [f"{self.id(v)}_p % 16 == 0" for v in abi.views]
+        self.add(f"    plan.run({_tuple([*aligned, *widths])}, {tensors}, {pointers}, {_tuple(scalars)})")
 
     def scalar(self, s: ScalarParam) -> None:
         n = self.names.scalars[s.name]

@@ -29,7 +29,8 @@ class Naming:
         self.taken = set(RESERVED) | set(keyword.kwlist)
         self.views: dict[str, str] = {}
         for v in abi.views:
-            self.views[v.name] = self.unique(clean(v.name), *(f"_s{k}" for k in range(len(v.shape))), "_shape", "_strides", "_p")
+            strides = (f"_s{k}" for k in range(len(v.shape)))
+            self.views[v.name] = self.unique(clean(v.name), *strides, "_shape", "_strides", "_p", "_a", "_z")
         self.ranks = {v.name: len(v.shape) for v in abi.views}
         self.scalars = {s.name: self.unique(clean(s.name)) for s in abi.scalars}
         used = {a.args[0] for e in expressions(program) for a in atoms(e) if a.op == "sym"}

@@ -4,23 +4,17 @@ BASE = '''
 _PLANS = {}
 
 
-def _device(t):
-    """The tensor's device: its index, "cpu", or None where it does not say."""
-    d = getattr(t, "device", None)
-    return "cpu" if getattr(d, "type", None) == "cpu" else getattr(d, "index", None)
-
-
 def _check(name, t, dtype, rank, device):
     if str(t.dtype).split(".")[-1] != dtype:
         raise ValueError(f"{KERNEL}: {name} has dtype {t.dtype}, expected {dtype}")
     if len(t.shape) != rank:
         raise ValueError(f"{KERNEL}: {name} has {len(t.shape)} axes, expected {rank}")
-    if _device(t) != device:
-        raise ValueError(f"{KERNEL}: {name} is on another device")
+    if getattr(t, "device", None) != device:
+        raise ValueError(f"{KERNEL}: {name} is on {t.device}, the first tensor on {device}")
 
 
 def _written(name, shape, strides):
-    if any(n > 1 and s == 0 for n, s in zip(shape, strides)):
+    if 0 not in shape and any(n > 1 and s == 0 for n, s in zip(shape, strides)):
         raise ValueError(f"{KERNEL}: {name} is written and has a zero stride")
 
 
@@ -37,49 +31,49 @@ def _grid(programs):
 class _Plan:
     """One specialization: its compiled kernels and everything of a launch that does not depend on addresses."""
 
-    def __init__(self, grid, integers, flags, spaces):
-        self.grid, self.integers, self.flags, self.spaces, self.compiled = grid, integers, flags, spaces, {}
+    def __init__(self, grid, integers, flags, spaces, spans):
+        self.grid, self.integers, self.flags, self.spaces, self.spans = grid, integers, flags, spaces, spans
+        self.launchers, self.device, self.interpreted = {}, None, not isinstance(kernel, triton.runtime.JITFunction)
 
-    def run(self, tensors, pointers, scalars, device):
-        if not isinstance(kernel, triton.runtime.JITFunction):  # Triton's interpreter
+    def on(self, device):
+        if getattr(device, "type", None) == "cpu" and not self.interpreted:
+            raise ValueError(f"{KERNEL}: the tensors are not on a GPU")
+        self.device = getattr(device, "index", None)
+        return self
+
+    def run(self, key, tensors, pointers, scalars):
+        if self.interpreted:
             kernel[self.grid](*tensors, *self.integers, *scalars, *self.flags)
             return
-        if device == "cpu":
-            raise ValueError(f"{KERNEL}: the tensors are not on a GPU")
         driver = triton.runtime.driver.active
         here = driver.get_current_device()
-        if device is None or device == here:
-            self.start(tensors, pointers, scalars, here, driver)
-        else:
+        if self.device is not None and self.device != here:
             import torch
 
-            with torch.cuda.device(device):
-                self.start(tensors, pointers, scalars, device, driver)
+            with torch.cuda.device(self.device):
+                self.start(key, tensors, pointers, scalars, driver.get_current_stream(self.device))
+        else:
+            self.start(key, tensors, pointers, scalars, driver.get_current_stream(here))
 
-    def start(self, tensors, pointers, scalars, device, driver):
-        key = (*[p % 16 == 0 for p in pointers], *[s.bit_length() // 32 if type(s) is int else 0 for s in scalars])
-        launcher = self.compiled.get(key)
+    def start(self, key, tensors, pointers, scalars, stream):
+        launcher = self.launchers.get(key)
         if launcher is None:
             compiled = kernel.warmup(*tensors, *self.integers, *scalars, *self.flags, grid=self.grid, **OPTIONS)
-            launcher = self.compiled[key] = compiled[self.grid]
-        launcher(*pointers, *self.integers, *scalars, *self.flags, stream=driver.get_current_stream(device))
+            launcher = self.launchers[key] = compiled[self.grid]
+        launcher(*pointers, *self.integers, *scalars, *self.flags, stream=stream)
 '''
 
-DISJOINT = '''
-def _span(pointer, shape, strides, itemsize):
-    """Addresses [first, last) that a view touches; empty views touch none."""
+SPAN = '''
+def _span(shape, strides, itemsize):
+    """Bytes [first, last) that a view touches, from its pointer; an empty view touches none."""
     if 0 in shape:
-        return pointer, pointer
+        return 1 << 62, 0
     ends = [(n - 1) * s * itemsize for n, s in zip(shape, strides)]
-    return pointer + sum(e for e in ends if e < 0), pointer + sum(e for e in ends if e > 0) + itemsize
+    return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + itemsize
 
 
-def _disjoint(*spans):
-    """The caller's promise that these views share no memory, checked by address range."""
-    for i, (a, a0, a1) in enumerate(spans):
-        for b, b0, b1 in spans[i + 1 :]:
-            if a0 < b1 and b0 < a1 and a0 < a1 and b0 < b1:
-                raise ValueError(f"{KERNEL}: {a} and {b} overlap, but are declared not to")
+def _overlap(a, b):
+    raise ValueError(f"{KERNEL}: {a} and {b} overlap, but are declared not to")
 '''
 
 EMPTY = '''
