@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 #: what may stand in `attrs`; `serialize` reads and writes by these names
 ATTR_KINDS = ("text", "name", "fn", "dtype", "label", "side", "form", "mode", "impl", "int", "version", "ix", "ixs", "region")
@@ -44,6 +45,13 @@ LETS: dict[str, OpSpec] = {
     "Splat": OpSpec((), (1, 1), (LEGAL,)),
     "Trans": OpSpec((), (1, 1), (LEGAL,)),
 }
+
+
+def label_of(op: str, attrs: tuple[Any, ...]) -> str:
+    """The label that a structured let binds (or ``Active`` speaks of), or an empty text."""
+    kinds = LETS[op].attrs
+    return str(attrs[kinds.index("label")]) if "label" in kinds else ""
+
 
 #: lets of a combine region
 REGION_LETS: dict[str, OpSpec] = {

@@ -9,6 +9,7 @@ from eqkir.program.model import Barrier, Item, Let, Loop, Program, Store
 from eqkir.program.verify_index import Facts, determined, injective
 from eqkir.program.verify_prove import Prover, within
 from eqkir.program.verify_scope import Access, Phase, Report, lane_labels
+from eqkir.program.verify_structure import label_of
 
 
 class Memory:
@@ -63,8 +64,8 @@ def check_whole(m: Memory, say: Report) -> None:
         for at in p.places:
             i = at.item
             if isinstance(i, (Let, Store)):
-                bound = [a for a in i.attrs if isinstance(a, str) and a.endswith(":W")] if isinstance(i, Let) and i.op != "Const" else []
-                for d in (*i.dims, *bound):
+                bound = label_of(i) if isinstance(i, Let) else ""
+                for d in (*i.dims, *((bound,) if bound else ())):
                     if traversal(d) == "W":
                         seen.setdefault(d, at.pointer)
     for label, pointer in seen.items():

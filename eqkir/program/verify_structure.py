@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eqkir.base.dtypes import NUMPY
 from eqkir.base.expr import Expr, atoms
+from eqkir.program import ops
 from eqkir.program.abi import TRAVERSALS, axis_of, parameter, traversal
 from eqkir.program.model import Barrier, Carry, Let, Loop, Program, Region, Store, order_labels
 from eqkir.program.ops import CARRIES, IMPLS, INITS, LETS, MODES, REDUCTIONS, REGION_LETS, SIDES
@@ -249,8 +250,7 @@ def _labels(items: object) -> set[str]:
 
 def label_of(x: Let) -> str:
     """The label that a structured let binds (or Active speaks of), or an empty text."""
-    kinds = LETS[x.op].attrs
-    return str(x.attrs[kinds.index("label")]) if "label" in kinds else ""
+    return ops.label_of(x.op, x.attrs)
 
 
 def _well_formed(label: str) -> bool:
