@@ -49,7 +49,10 @@ class VNode:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A store: ``view[ixs] = value`` where valid; it ends version `version - 1` of the view's alias class and makes `version`."""
+    """A store: ``view[ixs] = value`` where valid; it ends version `version - 1` of the view's alias class and makes `version`.
+
+    `mode` other than ``store`` combines atomically instead (``add max min and or xor``): members may meet at one element, in any order.
+    """
 
     view: str
     version: int
@@ -57,6 +60,7 @@ class Put:
     value: int
     valid: int
     deps: tuple[int, ...] = ()
+    mode: str = "store"
 
 
 @dataclass(frozen=True, slots=True)

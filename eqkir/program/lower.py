@@ -48,7 +48,7 @@ class Facts:
         f = Facts(p)
         used = reachable(p, [put for g in p.groups for ph in g.phases for put in ph])
         bound = [bound_axis(p.nodes[i]) for i in used if p.nodes[i].op in BOUND]
-        stored = {a for g in p.groups for ph in g.phases for put in ph for e in put.ixs for a in axes_in(e)}
+        stored = {a for g in p.groups for ph in g.phases for put in ph for a in f.put_axes(put)}
         n = Counter(bound)
         f.private = frozenset(
             a.name for a in p.axes if a.kind == "mem" or (a.kind != "own" and a.name not in stored and n[a.name] <= 1)
@@ -83,15 +83,17 @@ class Facts:
         return (s.value, s.valid, *s.deps)
 
     def put_axes(self, s: Put) -> frozenset[str]:
-        return frozenset().union(*(axes_in(e) for e in s.ixs))
+        """The iteration space of a store: axes of its index map, its data-dependent coordinates, its value and its validity."""
+        return frozenset().union(*(axes_in(e) for e in s.ixs), *(self.program.free(i) for i in self.put_roots(s)))
 
     def put_depth(self, s: Put) -> int:
         return max(self.depth(i) for i in self.put_roots(s))
 
     def nest(self, s: Put) -> tuple[str, ...]:
-        """Loop axes of a store, in the order in which its index map names them; those along which its values are scanned come last."""
+        """Loop axes of a store, in the order in which its index map names them, then the others; scanned ones come last."""
         kinds = {a.name: a.kind for a in self.program.axes}
-        names = dict.fromkeys(a for e in s.ixs for a in sorted(axes_in(e)) if kinds[a] not in ("own", "mem"))
+        axes = [a for e in s.ixs for a in sorted(axes_in(e))] + sorted(self.put_axes(s))
+        names = dict.fromkeys(a for a in axes if kinds[a] not in ("own", "mem"))
         scanned = {scan_axis(self.program.nodes[i]) for i in reachable(self.program, [s]) if self.program.nodes[i].op in SCANS}
         return tuple(sorted(names, key=lambda a: a in scanned))
 
@@ -256,7 +258,7 @@ class Realizer:
         own = self.sort(t for t in x if axis_of(t) in self.facts.put_axes(s))
         deps = tuple(self.at(x, path, k, d) for d in s.deps)
         return self.dag.make(
-            RNode("SStore", own, path, (s.view, s.version, s.ixs), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps))
+            RNode("SStore", own, path, (s.view, s.version, s.ixs, s.mode), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps))
         )
 
     def order(self, axes: tuple[str, ...]) -> tuple[object, ...]:

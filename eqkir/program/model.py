@@ -129,6 +129,7 @@ class Store:
     deps: tuple[int, ...]
     dims: tuple[str, ...]
     masked: bool = False
+    mode: str = "store"  # or an atomic combination: add max min and or xor
 
 
 @dataclass(frozen=True, slots=True)

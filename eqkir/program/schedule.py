@@ -309,7 +309,7 @@ class _Phase:
                 return []
         if n.op == "SStore":
             value, valid, *deps = (self.ids[k] for k in flat(n.kids))
-            return [Store(n.attrs[0], n.attrs[1], n.attrs[2], value, valid, tuple(deps), self.sort(n.labels or ()))]
+            return [Store(n.attrs[0], n.attrs[1], n.attrs[2], value, valid, tuple(deps), self.sort(n.labels or ()), mode=n.attrs[3])]
         body, _ = self.split(i)
         args = tuple(self.ids[k] for k in body)
         op, attrs, dims = n.op[1:], n.attrs, self.dims(i, None)
