@@ -6,14 +6,14 @@ from eqkir.base.dtypes import FLOATS, INTS, NUMPY, bits, literal, parse
 from eqkir.base.expr import PREDICATES, Expr, atoms
 from eqkir.program.abi import axis_of, parameter
 from eqkir.program.model import Carry, Let, Loop, Region, Store
-from eqkir.program.ops import COMPARE
+from eqkir.program.ops import COMPARE, UNARY
 from eqkir.program.verify_scope import Phase, Report, lane_labels
 from eqkir.program.verify_structure import label_of, region_of
 
 ARITHMETIC = FLOATS - {"f8e4m3fn", "f8e5m2"}  # the 8-bit floats are storage and operands of contractions
 NUMBERS = INTS | ARITHMETIC
 BITS = INTS | {"bool"}
-UNARY = {"neg": NUMBERS, "abs": NUMBERS, "not": BITS}
+SAME = {"neg": NUMBERS, "abs": NUMBERS, "not": BITS}
 BINARY = {
     **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum", "maximum_num", "minimum_num"), NUMBERS), "div": ARITHMETIC,
     **dict.fromkeys(("floordiv", "mod", "shl", "shr"), INTS), **dict.fromkeys(("and", "or", "xor"), BITS),
@@ -182,7 +182,8 @@ def let_fault(x: Let, args: list[str]) -> str:
                 return f"operands {' '.join(args)}"
             return "" if x.dtype == ("bool" if predicate(x.attrs[0]) else "index") or _both(x) else f"{x.attrs[0]} as {x.dtype}"
         case "Un":
-            fn, want = x.attrs[0], UNARY.get(x.attrs[0], ARITHMETIC)
+            fn = x.attrs[0]
+            want = SAME.get(fn, ARITHMETIC if fn in UNARY else frozenset())
             result = "bool" if fn in ("isnan", "isinf", "isfinite") else args[0]
             return "" if args[0] in want and x.dtype == result else f"{fn} {shown}"
         case "Bin":

@@ -202,7 +202,7 @@ def unchanged(before: Sequence[Constant], after: Sequence[Constant]) -> bool:
     """Whether a combine left states as they were, up to rounding. A NaN made of a state without one (``inf - inf`` in an author's
     combine) says nothing about the padding; most states must be clean."""
     equal = same_lanes(before, after)
-    stale, fresh = (np.logical_or.reduce([x != x for x in xs]) for xs in (before, after))
+    stale, fresh = (np.logical_or.reduce([np.broadcast_to(x != x, (SAMPLES,)) for x in xs]) for xs in (before, after))
     return bool((equal | (fresh & ~stale)).all() and equal.mean() > 0.5)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from eqkir.base.dtypes import NUMPY
-from eqkir.base.expr import Expr, atoms
+from eqkir.base.expr import ATOMS, Expr, atoms, le, ne
 from eqkir.program import ops
 from eqkir.program.abi import TRAVERSALS, axis_of, parameter, traversal
 from eqkir.program.model import Barrier, Carry, Let, Loop, Program, Region, Store, order_labels
 from eqkir.program.ops import CARRIES, IMPLS, INITS, LETS, MODES, REDUCTIONS, REGION_LETS, SIDES
+from eqkir.program.verify_prove import Prover
 from eqkir.program.verify_scope import Phase, Place, Report, lets, loops
 
 
@@ -46,7 +47,8 @@ def check_interface(program: Program, say: Report) -> None:
 
 
 def check_launch(program: Program, say: Report) -> None:
-    """Extents, shapes and predicates use launch-visible atoms only: symbols and integer scalars."""
+    """Extents, shapes and predicates use launch-visible atoms only: symbols and integer scalars. Extents are never negative (two negative
+    ones would make a positive number of instances)."""
     integers = {s.name for s in program.abi.scalars if s.dtype in NUMPY and NUMPY[s.dtype].kind in "iu"}
     visible = {s.name for s in program.abi.symbols} | integers
 
@@ -64,6 +66,24 @@ def check_launch(program: Program, say: Report) -> None:
         launch(e, f"/preconditions/{k}")
     for k, (_, e) in enumerate(program.specializations):
         launch(e, f"/specializations/{k}/1")
+    if not say.found:
+        prover = Prover(program)
+        for k, a in enumerate(program.axes):
+            if not prover.prove(le(0, a.extent)):
+                say(f"the extent {a.extent} of {a.name} may be negative", f"/axes/{k}/extent", "max(0, extent)")
+        shapes = [(e, f"/abi/views/{k}/shape/{n}") for k, v in enumerate(program.abi.views) for n, e in enumerate(v.shape)]
+        for e, pointer in [(a.extent, f"/axes/{k}/extent") for k, a in enumerate(program.axes)] + shapes:
+            for d in divisors(e):
+                if not prover.prove(ne(d, 0)):
+                    say(f"{e} may divide by zero", pointer)
+
+
+def divisors(e: Expr) -> list[Expr]:
+    """Divisors that occur in an expression, other than constants."""
+    if e.op in ATOMS:
+        return []
+    own = [e.args[1]] if e.op in ("floordiv", "mod") and not e.args[1].value else []
+    return own + [d for a in e.args for d in divisors(a)]
 
 
 # ------------------------------------------------------------------------------------------------ stage and scope

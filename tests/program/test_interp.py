@@ -11,7 +11,7 @@ from ml_dtypes import bfloat16
 from program_samples import Block, abi, argmax, elementwise, gemm, softmax
 
 from eqkir.base.diagnostics import EqkirError
-from eqkir.base.expr import Coord, Dep, Int, Sym, lt
+from eqkir.base.expr import Coord, Dep, Int, Sym, emax, lt
 from eqkir.program.abi import Axis
 from eqkir.program.interp import Buffer, run, run_index_only
 from eqkir.program.model import Carry, Loop, Order, Program, Segment, Store
@@ -229,7 +229,7 @@ def test_phases_see_earlier_writes_of_their_instance() -> None:
     body = second.body()
     body.store("x", (Coord("j") + 1,), body.load("w", ("j",), ("j:L1",), version=1), ("j:L1",))
     second.items.append(Loop("j", "j:L1", 0, (), tuple(body.items)))
-    axes = (Axis("i", Sym("N"), "loop"), Axis("j", Sym("N") - 1, "loop"))
+    axes = (Axis("i", Sym("N"), "loop"), Axis("j", emax(Sym("N") - 1, 0), "loop"))
     p = Program(a, axes, (Segment("g0", ("TUnit",), "grid", (tuple(first.items), tuple(second.items))),), {})
     x = np.arange(6, dtype=np.float32)
     run(p, {"x": Buffer.of(x)})

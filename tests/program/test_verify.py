@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from program_samples import Block, abi, argmax, elementwise, gemm, masked_total, softmax, with_items
 
 from eqkir.base.diagnostics import EqkirError
-from eqkir.base.expr import Coord, Dep, Expr, Int, Param, Sym, eq, le, lt
+from eqkir.base.expr import Coord, Dep, Expr, Int, Param, Sym, emax, eq, le, lt
 from eqkir.program.abi import Axis
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Segment, Store
 from eqkir.program.serialize import dumps, from_json
@@ -38,7 +38,7 @@ def shifted() -> Program:
     body = second.body()
     body.store("x", (Coord("j") + 1,), body.load("w", ("j",), ("j:L1",), version=1), ("j:L1",))
     second.loop("j:L1", body)
-    axes = (Axis("i", Sym("N"), "loop"), Axis("j", Sym("N") - 1, "loop"))
+    axes = (Axis("i", Sym("N"), "loop"), Axis("j", emax(Sym("N") - 1, 0), "loop"))
     return Program(a, axes, (Segment("g0", ("TUnit",), "grid", (tuple(first.items), tuple(second.items))),), {})
 
 
@@ -298,6 +298,8 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "specialization-of-nothing": ("INTERFACE", replace(LEGAL_LANES, specializations=(("c", le(N, 3)),))),
     "extent-of-a-coordinate": ("LAUNCH", axis(P0, "c", extent=Coord("r"))),
     "extent-of-a-parameter": ("LAUNCH", axis(TILED, "c", extent=Param("C:c"))),
+    "negative-extent": ("LAUNCH", axis(VEC, "i", extent=N - 1)),
+    "extent-divides-by-zero": ("LAUNCH", axis(P0, "r", extent=Sym("M") // N)),
     "float-scalar-in-a-predicate": ("LAUNCH", replace(VEC, preconditions=(le(Sym("s"), 3),))),
     "unbound-block": ("BINDING", replace(TILED, bindings={"C:c": 16})),
     "unbound-group": ("BINDING", replace(GEMM, bindings={k: v for k, v in GEMM.bindings.items() if k != "G:g0"})),
@@ -336,6 +338,7 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "wrong-loop-label": ("LABEL", bound(loop(P0, label="c:W"))),
     "reduction-over-a-chunk": ("LABEL", bound(let(WHOLE, "RedTree", 0, attrs=("max", "c:LC")))),
     "wrong-dtype": ("TYPE", let(VEC, "Bin", dtype="f64")),
+    "unknown-function": ("TYPE", let(P0, "Un", attrs=("magic",))),
     "float-shift": ("TYPE", let(VEC, "Bin", attrs=("shl",))),
     "wrong-view-dtype": ("TYPE", view(VEC, "y", dtype="f16")),
     "mask-of-floats": ("TYPE", store(VEC, valid=1)),
@@ -384,7 +387,7 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "store-before-load": ("VERSION", swapped()),
     "overwritten-in-the-loop": ("VERSION", neighbour()),
     "load-in-the-phase-of-its-store": ("PHASE", same_phase()),
-    "workspace-written-in-part": ("BUFFER", axis(shifted(), "i", extent=N - 1)),
+    "workspace-written-in-part": ("BUFFER", axis(shifted(), "i", extent=emax(N - 1, 0))),
     "workspace-written-where-valid": ("BUFFER",
         phase(shifted(), 0, lambda i: replace(i, attrs=("false",)) if isinstance(i, Let) and i.dtype == "bool" else i)
     ),
