@@ -12,13 +12,13 @@ from eqkir.driver.artifacts import write_atomic
 
 def main(path: Path, out: Path | None) -> int:
     """Verify, emit, write."""
-    from eqkir.emit.triton import emit
+    from eqkir.driver.provider import spell
     from eqkir.program.verify import verify
 
     program = programs.read(path)
     if bad := verify(program):
         raise EqkirError(*bad)
-    source = emit(program).source
+    source = spell(program).source
     if out:
         write_atomic(out, source)
     else:

@@ -31,9 +31,9 @@ def _of_program(file: Path, stage: str) -> str:
     program = programs.read(file)
     if stage == "chosen":
         return listing(program)
-    from eqkir.emit.triton import emit
+    from eqkir.driver.provider import spell
 
-    return emit(program).source
+    return spell(program).source
 
 
 def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> str:
@@ -49,9 +49,9 @@ def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> 
 
         return graph_text(c.saturated.graph)
     if stage == "source":
-        from eqkir.emit.triton import emit
+        from eqkir.driver.provider import spell
 
-        return emit(c.program).source
+        return spell(c.program).source
     from eqkir.program.listing import listing
 
     return listing(c.initial if stage == "initial" else c.program)

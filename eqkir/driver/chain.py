@@ -138,14 +138,14 @@ class Chain:
 
     @cached_property
     def choice(self) -> Choice:
+        from eqkir.driver.provider import acceptable
         from eqkir.extract.choose import choose
-        from eqkir.program.verify import verify
         from eqkir.terms.decode import decode
 
         o, saturated, initial, abstract = self.options, self.saturated, self.initial, self.abstract
         with self.stage("extract"):
             c = choose(
-                saturated.graph, abstract, self.target, shapes=self.steering, verify=verify, initial=initial,
+                saturated.graph, abstract, self.target, shapes=self.steering, verify=acceptable, initial=initial,
                 decode=lambda graph, selection, bindings, options: decode(graph, selection, abstract, bindings, options),
                 extractor_name=o.extractor, cost_model_name=o.cost_model, seed=o.seed,
             )  # fmt: skip

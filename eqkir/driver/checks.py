@@ -44,12 +44,12 @@ def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: 
             o.stage = "checks"
             o.fail(Diagnostic(codes.EXTRA, f"{e.name} is not installed", accepted="pip install 'eqkir[triton]'"))
         return
-    from eqkir.emit.triton import emit
+    from eqkir.driver.provider import spell
 
     pairs: list[tuple[Outcome, Artifact]] = []
     for o in outcomes:
         with _isolated([o]):
-            pairs.append((o, emit(programs.loads(o.program))))
+            pairs.append((o, spell(programs.loads(o.program))))
     for name in names:
         todo = [(o, a) for o, a in pairs if o.ok]
         for at in range(0, len(todo), chunk := 4 * jobs):

@@ -25,9 +25,9 @@ def engine(name: str, program: Program) -> numeric.Engine:
         import triton  # noqa: F401
     except ModuleNotFoundError:
         raise fail(codes.EXTRA, "triton is not installed", accepted="pip install 'eqkir[triton]'", stage="run") from None
-    from eqkir.emit.triton import emit
+    from eqkir.driver.provider import spell
 
-    artifact = emit(program)
+    artifact = spell(program)
     if name == "gpu":
         from eqkir.driver.gpu import launch
 

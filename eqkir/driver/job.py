@@ -78,7 +78,7 @@ def emit(chain: Chain, o: Outcome) -> None:
     """Source, program text and manifest of the chosen program."""
     from eqkir.driver.manifest import manifest
     from eqkir.driver.programs import dumps
-    from eqkir.emit.triton import emit as spell
+    from eqkir.driver.provider import spell
     from eqkir.kir import digest
 
     program = chain.program

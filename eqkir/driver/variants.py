@@ -16,11 +16,11 @@ def best(chain: Chain, top: int, emit: Any, kir_digest: str) -> list[dict[str, A
 
     Candidates that equal another one's bytes, break a whole-program limit, do not decode, verify or emit are left out.
     """
+    from eqkir.driver.provider import acceptable
     from eqkir.extract.choose import problem
     from eqkir.extract.cost import cost_model
     from eqkir.extract.extractors import extract
     from eqkir.program.schedule import ScheduleError
-    from eqkir.program.verify import verify
     from eqkir.terms.decode import decode
 
     o, graph, model = chain.options, chain.saturated.graph, cost_model(chain.options.cost_model)
@@ -48,7 +48,7 @@ def best(chain: Chain, top: int, emit: Any, kir_digest: str) -> list[dict[str, A
         if len(out) >= top:
             break
         text = dumps(program)
-        if text in seen or (out and verify(program)):
+        if text in seen or (out and acceptable(program)):
             continue
         seen.add(text)
         try:
