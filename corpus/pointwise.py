@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from eqkir.kir.builder import Builder, kernel
-from eqkir.kir.values import Value, ViewRef
+from eqkir.kir.builder import Builder, ViewRef, kernel
+from eqkir.kir.values import Value
 
 
 def matrices(k: Builder, dtype: str, *names: str, out: str = "Y") -> tuple[ViewRef, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eqkir.kir.builder import Builder, kernel
+from eqkir.kir.builder import Builder, ViewRef, kernel
 from eqkir.kir.model import Kernel
-from eqkir.kir.values import Value, ViewRef
+from eqkir.kir.values import Value
 
 Triple = tuple[Value, Value, Value]
 AXES = {"outer": 0, "middle": 1, "inner": 2}

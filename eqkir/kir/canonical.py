@@ -26,7 +26,7 @@ class _Names:
         if isinstance(x, Kernel):
             self.taken = {p.id for p in x.params} | {s.id for s in x.symbols}
         else:
-            self.taken = {p.id for p in (*x.constexprs, *x.views)} | set(x.symbols)
+            self.taken = {p.id for p in x.constexprs} | {p.id for p in x.views} | set(x.symbols)
         self.ids: dict[str, str] = {}
         self.n = 0
         for a in x.args if isinstance(x, Helper) else ():
@@ -124,7 +124,8 @@ def to_json(x: Module | Kernel, loc: bool = False) -> dict[str, Any]:
 
 def _helper(h: Helper, loc: bool) -> dict[str, Any]:
     names = _Names(h)
-    special = {"args": [_spec(a, names) for a in h.args], "body": [_op(o, names, loc) for o in h.body], "yields": [names(y) for y in h.yields]}
+    args, body = [_spec(a, names) for a in h.args], [_op(o, names, loc) for o in h.body]
+    special = {"args": args, "body": body, "yields": [names(y) for y in h.yields]}
     return _fields(h, special, loc)
 
 

@@ -68,7 +68,7 @@ _TABLE: dict[str, tuple[str, str]] = {
         "regions of an `if` yield the same types.",
     ),
     "LOOP": ("break or continue outside a loop", "They stand in the body of a `for` or `while`, with nothing but `if`s in between."),
-    "RECORD": ("misuse of a record", "Fields have distinct names and are tensors or records; a field is read by a name that the record has."),
+    "RECORD": ("misuse of a record", "Fields have distinct names and are tensors or records; what is read is a field that it has."),
     "PURITY": (
         "an effect where none is allowed",
         "The regions of structured operations and the condition of a `while` write nothing; combine and apply regions do not read memory "

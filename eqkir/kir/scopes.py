@@ -38,19 +38,20 @@ class Scopes:
     def run(self) -> list[Diagnostic]:
         x = self.owner
         if isinstance(x, Kernel):
-            for kind, items in (("symbols", x.symbols), ("params", x.params)):
-                for i, p in enumerate(items):
-                    self.define(p.id, (), None, f"{self.at}/{kind}/{i}/id")
+            for i, s in enumerate(x.symbols):
+                self.define(s.id, (), None, f"{self.at}/symbols/{i}/id")
+            for i, p in enumerate(x.params):
+                self.define(p.id, (), None, f"{self.at}/params/{i}/id")
             self.views = {p.id for p in x.params if isinstance(p, View)}
             self.values = {p.id for p in x.params if not isinstance(p, View)}
         else:
-            for i, s in enumerate(x.symbols):
-                self.define(s, (), None, f"{self.at}/symbols/{i}")
-            for kind, parts in (("constexprs", x.constexprs), ("args", x.args), ("views", x.views)):
-                for i, q in enumerate(parts):
+            for i, name in enumerate(x.symbols):
+                self.define(name, (), None, f"{self.at}/symbols/{i}")
+            for kind in ("constexprs", "args", "views"):
+                for i, q in enumerate(getattr(x, kind)):
                     self.define(q.id, (), None, f"{self.at}/{kind}/{i}/id")
             self.views = {v.id for v in x.views}
-            self.values = {q.id for q in (*x.constexprs, *x.args)}
+            self.values = {c.id for c in x.constexprs} | {a.id for a in x.args}
         self.collect(x.body, (), f"{self.at}/body", None)
         visible = [set(self.values)]
         if isinstance(x, Helper):
@@ -115,12 +116,12 @@ class Scopes:
     # ------------------------------------------------------------------ purity
     def effect(self, op: Op, level: Purity, at: str) -> None:
         """Refuse what the region may not do. Effects inside nested regions are met there."""
-        if level == "pointwise" and not op.pointwise:
+        h = self.helpers.get(op.helper) if isinstance(op, ops.Call) else None
+        if level == "pointwise" and not (op.pointwise if h is None else h.effect == "pure" and self.scalar(h, 0)):
             self.out.append(diagnostic("REGION", f"{op.op} in a combine region", at, "pointwise operations"))
         if level in ("pointwise", "any"):
             return
         if isinstance(op, ops.Call):
-            h = self.helpers.get(op.helper)
             writes, reads = h is not None and h.effect != "pure", h is not None and bool(h.views)
         else:
             writes, reads = op.writes and not isinstance(op, (ops.Break, ops.Continue)), op.reads
@@ -128,6 +129,11 @@ class Scopes:
             self.out.append(diagnostic("PURITY", f"{op.op} in a region that writes nothing", at, "operations without effects"))
         elif reads and level == "pure":
             self.out.append(diagnostic("PURITY", f"{op.op} in a region that reads no memory", at, "operations on values"))
+
+    def scalar(self, h: Helper, depth: int) -> bool:
+        """Whether a helper is pointwise: it may stand in a combine region."""
+        inner = [self.helpers.get(o.helper) if isinstance(o, ops.Call) else None for o in h.body]
+        return depth < 50 and all(o.pointwise or (i is not None and self.scalar(i, depth + 1)) for o, i in zip(h.body, inner, strict=True))
 
     # ------------------------------------------------------------------ extents
     def specs(self, args: tuple[Spec, ...], op: Op | None, scope: tuple[str, ...], at: str, lexical: list[set[str]]) -> None:

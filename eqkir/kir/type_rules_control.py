@@ -155,7 +155,9 @@ def _call(op: ops.Call, ctx: Context) -> Types:
     for i, (v, r) in enumerate(zip(op.views, h.views, strict=True)):
         mine_ = ctx.resource(v, f"views/{i}")
         if mine_.dtype != r.dtype or not _bind(r.shape, mine_.shape, h.helper.symbols, env, ctx):
-            raise TypeFault("HELPER", f"{v} is {mine_.dtype}[{', '.join(map(str, mine_.shape))}]", f"views/{i}", f"{r.dtype} of rank {len(r.shape)}")
+            what = f"{v} is {mine_.dtype}[{', '.join(map(str, mine_.shape))}]"
+            raise TypeFault("HELPER", what, f"views/{i}", f"{r.dtype} of rank {len(r.shape)}")
+    ctx.bindings[id(op)] = env
     return tuple(substituted(t, env, ctx) for t in h.results)
 
 

@@ -71,7 +71,8 @@ def _slice(op: Fold, r: Region, at: str, between: tuple[Type, ...], captures: tu
     """Enter slice, slices of the tensors, `between`, captures as the region's arguments; the slice's extent."""
     n = 1 + len(op.xs) + len(between) + len(captures)
     if len(r.args) != n:
-        raise TypeFault("REGION", f"{len(r.args)} arguments", f"{at}/args", f"{n}: the slice, its tensors, {'state, ' if between else ''}captures")
+        what = f"{n}: the slice, its tensors, {'state, ' if between else ''}captures"
+        raise TypeFault("REGION", f"{len(r.args)} arguments", f"{at}/args", what)
     name = r.args[0].id
     if r.args[0].dtype != "domain":
         raise TypeFault("REGION", f"{name} is a {r.args[0].dtype}", f"{at}/args/0", "domain")
@@ -86,7 +87,7 @@ def _slice(op: Fold, r: Region, at: str, between: tuple[Type, ...], captures: tu
     arguments(r, (slice_, *sliced, *between, *captures), at, ctx, "REGION")
     ctx.types[name] = DomainType(slice_.begin, slice_.end, source.step, length, op.domain)
     for i, c in enumerate(op.captures):  # a captured integer scalar means what it means outside
-        if isinstance(t := captures[i], TensorType) and t.dtype in INTS and not t.shape:
+        if isinstance(held := captures[i], TensorType) and held.dtype in INTS and not held.shape:
             ctx.meaning[r.args[n - len(captures) + i].id] = ctx.meaning.get(c, Sym(c))
     ctx.inside(r, at)
     return length
@@ -102,7 +103,8 @@ def _fold(op: Fold, ctx: Context) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
         if not 0 <= axis < t.rank:
             raise TypeFault("AXIS", f"axis {axis} of {t}", f"axes/{i}", f"0 <= axis < {t.rank}")
         if not ctx.extents.equal(t.shape[axis], d.length):
-            raise TypeFault("SHAPE", f"axis {axis} of {x} has extent {t.shape[axis]}, the domain {d.length}", f"xs/{i}", "the domain's length")
+            what = f"axis {axis} of {x} has extent {t.shape[axis]}, the domain {d.length}"
+            raise TypeFault("SHAPE", what, f"xs/{i}", "the domain's length")
     captures = tuple(_captured(ctx.type_of(c), c, f"captures/{i}", ctx) for i, c in enumerate(op.captures))
     state: tuple[Type, ...] = tuple(ctx.value(x, f"identity/{i}") for i, x in enumerate(op.identity))
     if not state:
@@ -142,7 +144,7 @@ def _region_scan(op: ops.RegionScan, ctx: Context) -> Types:
             raise TypeFault("SHAPE", f"axis {axis} of {y} ({t}) is not the slice", f"emit/yields/{i}", f"extent {length}")
         shape = tuple(source if j == axis else e for j, e in enumerate(t.shape))
         if any(s in ctx.slices for e in shape for s in symbols_of(substitute(e, {}))):
-            raise TypeFault("SLICE", f"{t} has the slice's extent outside axis {axis}", f"emit/yields/{i}", "one axis of the slice's extent")
+            raise TypeFault("SLICE", f"{t} has the slice's extent beside axis {axis}", f"emit/yields/{i}", "one axis of that extent")
         outputs.append(TensorType(t.dtype, shape))
     return (*outputs, *state)
 

@@ -14,84 +14,12 @@ from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.base.expr import ONE, Expr, Sym, substitute
 from eqkir.kir.codes import CODES, STAGE
 from eqkir.kir.extents import Extents, TooComplex, symbols_of
-from eqkir.kir.model import Constexpr, Helper, HelperView, Kernel, Op, Region, Scalar, Spec, Symbol, View, extent_expr
+from eqkir.kir.model import Constexpr, HelperView, Kernel, Op, Region, Scalar, Spec, Symbol, View, extent_expr
+from eqkir.kir.type_model import BufferType, DomainType, HelperType, RecordType, Resource, TensorType, Type
 
 INTEGER_DTYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "index")
 #: the dtype of a constexpr as a value; an enum is the position of its choice
 CONSTEXPR_DTYPE = {"bool": "bool", "int": "index", "float": "f64", "enum": "index"}
-
-
-@dataclass(frozen=True, slots=True)
-class TensorType:
-    """A ranked tensor; rank 0 is a scalar."""
-
-    dtype: str
-    shape: tuple[Expr, ...] = ()
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
-
-
-@dataclass(frozen=True, slots=True)
-class DomainType:
-    """``begin, begin + step, … < end``; `length` is their number. `source` is the domain that this one is a part of."""
-
-    begin: Expr
-    end: Expr
-    step: int
-    length: Expr
-    source: str | None = None
-
-    def __str__(self) -> str:
-        return f"domain({self.begin}, {self.end}, {self.step})"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordType:
-    """Named fields in order; a tuple has the names _0, _1, …"""
-
-    fields: tuple[tuple[str, TensorType | RecordType], ...]
-
-    def __str__(self) -> str:
-        return "{" + ", ".join(f"{n}: {t}" for n, t in self.fields) + "}"
-
-
-@dataclass(frozen=True, slots=True)
-class BufferType:
-    """Mutable memory of the kernel; not a value: `view` of a load or store names it."""
-
-    dtype: str
-    shape: tuple[Expr, ...]
-
-    def __str__(self) -> str:
-        return f"buffer {self.dtype}[{', '.join(map(str, self.shape))}]"
-
-
-Type = TensorType | DomainType | RecordType | BufferType
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """What a load or store names: a view or a buffer."""
-
-    dtype: str
-    shape: tuple[Expr, ...]
-    role: str
-    buffer: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HelperType:
-    """A helper's arguments and results, in its own symbols."""
-
-    helper: Helper
-    args: tuple[Type, ...]
-    views: tuple[Resource, ...]
-    results: tuple[Type, ...]
 
 
 class TypeFault(Exception):
@@ -133,6 +61,7 @@ class Context:
     meaning: dict[str, Expr] = field(default_factory=dict)  # integer scalars that are known extents
     slices: set[str] = field(default_factory=set)  # domains whose extent is no value
     carries: list[tuple[Type, ...] | None] = field(default_factory=list)  # of the enclosing loops; None: not to be left from inside
+    bindings: dict[int, dict[Expr, Expr]] = field(default_factory=dict)  # call (by identity) -> the helper's names in its terms
     pointer: str = ""
     faults: list[Diagnostic] = field(default_factory=list)
 
@@ -228,7 +157,7 @@ class Context:
         x = self.extent(e, at)
         for s in symbols_of(x):
             if s in self.slices:
-                raise TypeFault("SLICE", f"the extent of the slice {s} becomes a value", at, "coordinates by `indices`, or the source's extent")
+                raise TypeFault("SLICE", f"the extent of the slice {s} becomes a value", at, "the source's extent")
         return x
 
     def shape(self, es: Iterable[Any], at: str) -> tuple[Expr, ...]:
@@ -422,3 +351,9 @@ def infer(kernel: Kernel) -> dict[str, Type]:
     if faults:
         raise EqkirError(*faults)
     return ctx.types
+
+
+__all__ = [
+    "CONSTEXPR_DTYPE", "INTEGER_DTYPES", "RULES", "BufferType", "Context", "DomainType", "HelperType", "RecordType", "Resource", "Rule",
+    "TensorType", "Type", "TypeFault", "Unknown", "context", "declare", "infer", "infer_all", "kind", "type_rule", "view_type",
+]  # fmt: skip

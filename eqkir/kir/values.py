@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from eqkir.base.dtypes import is_float, is_int
 from eqkir.base.expr import Expr
 from eqkir.kir import ops
-from eqkir.kir.model import Loc, View
 from eqkir.kir.node import EXTENT_OPS
 
 if TYPE_CHECKING:
-    from eqkir.kir.builder import Builder
+    from eqkir.kir.builder_core import Core
 
 
 def number(value: Any, dtype: str) -> bool | int | float | str:
@@ -40,19 +39,21 @@ def extent_json(e: Expr) -> Any:
 class Dim:
     """An extent: a symbol or an expression over symbols."""
 
-    def __init__(self, k: Builder, json: Any) -> None:
+    def __init__(self, k: Core, json: Any) -> None:
         self.k, self.json = k, json
 
     @staticmethod
-    def of(k: Builder, x: Any) -> Any:
+    def of(k: Core, x: Any) -> Any:
         """The JSON of an extent, an int or an integer scalar."""
         if isinstance(x, Dim):
             return x.json
-        if isinstance(x, Value) and x.id in k._context.names:
+        if isinstance(x, Value) and k.names_extent(x.id):
             return x.id
+        if hasattr(x, "length_name"):  # a domain stands for its length
+            return x.length_name
         if isinstance(x, int) and not isinstance(x, bool):
             return x
-        raise k.error(f"{x!r} is no extent", accepted="an int, a symbol, an integer scalar or an expression of them")
+        raise k.error(f"{x!r} is no extent", accepted="an int, a symbol, an integer scalar, a domain, or an expression of them")
 
     def _op(self, op: str, a: Any, b: Any) -> Any:
         assert op in EXTENT_OPS
@@ -88,10 +89,14 @@ class Dim:
 class Value:
     """A tensor or scalar of the kernel under construction; operators and methods emit operations."""
 
-    def __init__(self, k: Builder, id: str, choices: tuple[str, ...] = ()) -> None:
+    def __init__(self, k: Core, id: str, choices: tuple[str, ...] = ()) -> None:
         self.k, self.id, self._choices = k, id, choices
 
     # ------------------------------------------------------------------ type
+    @property
+    def is_record(self) -> bool:
+        return self.k.is_record(self.id)
+
     @property
     def dtype(self) -> str:
         return self.k.type(self.id).dtype
@@ -245,11 +250,13 @@ class Value:
         return self.transpose()
 
     def __getitem__(self, key: Any) -> Value:
-        """`x[:, None]`: None inserts an axis of size 1, ``:`` keeps one; nothing else is indexed."""
+        """`x[:, None]`: None inserts an axis of size 1, ``:`` keeps one. Of a record ``r["name"]``, of a tuple ``t[0]``."""
+        if self.is_record and isinstance(key, (str, int)):
+            return self.k.one(ops.GetField, x=self.id, name=key if isinstance(key, str) else f"_{key}")
         items = key if isinstance(key, tuple) else (key,)
         plain = all(i is None or (isinstance(i, slice) and i == slice(None)) for i in items)
         if not plain or sum(i is not None for i in items) > self.rank:
-            raise self.k.error("a value is immutable and indexed by : and None only", accepted="x[:, None]; load from the view for more")
+            raise self.k.error("a value is immutable and indexed by : and None only", accepted="x[:, None]; x.gather(…) for more")
         kept = iter(range(self.rank))
         shape: list[Any] = [1 if i is None else self.extent(next(kept)) for i in items]
         return self.reshape(tuple(shape) + tuple(self.extent(a) for a in kept))
@@ -257,6 +264,34 @@ class Value:
     def keepdims(self, of: Value, axes: Sequence[int]) -> Value:
         """This reduction of `of` over `axes` with the axes back as size 1."""
         return self.reshape(tuple(1 if i in axes else of.extent(i) for i in range(of.rank)))
+
+    def join(self, other: Any) -> Value:
+        """A trailing axis of 2: this value, then the other."""
+        return self.k.one(ops.Join, x=self.id, y=self.k.value(other, self.dtype).id)
+
+    def gather(self, coords: Sequence[Any] | Any, valid: Value | None = None, fill: Any = None) -> Value:
+        """``x[coords]``: one index tensor an axis, broadcast together."""
+        cs = coords if isinstance(coords, (tuple, list)) else (coords,)
+        ids = tuple(self.k.value(c, "index").id for c in cs)
+        f = None if fill is None else self.k.value(fill, self.dtype).id
+        return self.k.one(ops.Gather, x=self.id, coords=ids, valid=None if valid is None else valid.id, fill=f)
+
+    # ------------------------------------------------------------------ scans
+    def _scan(self, fn: str, axis: int, exclusive: bool, reverse: bool) -> Value:
+        (a,) = self.axes(axis)
+        return self.k.one(ops.Scan, xs=(self.id,), axis=a, fn=fn, exclusive=exclusive, reverse=reverse)
+
+    def cumsum(self, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+        return self._scan("cumsum", axis, exclusive, reverse)
+
+    def cumprod(self, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+        return self._scan("cumprod", axis, exclusive, reverse)
+
+    def cummax(self, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+        return self._scan("cummax", axis, exclusive, reverse)
+
+    def cummin(self, axis: int, exclusive: bool = False, reverse: bool = False) -> Value:
+        return self._scan("cummin", axis, exclusive, reverse)
 
     # ------------------------------------------------------------------ reductions
     def reduce(self, fn: str, axis: int | Sequence[int] | None, keepdims: bool = False) -> Value:
@@ -281,86 +316,3 @@ class Value:
 
     def all(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Value:
         return self.reduce("all", axis, keepdims)
-
-
-class DomainRef:
-    """A domain value."""
-
-    def __init__(self, k: Builder, id: str) -> None:
-        self.k, self.id = k, id
-
-
-class ViewRef:
-    """An external view. ``X[:, i0:i1, i]``: each slice or domain is an axis of the result, an integer value a coordinate."""
-
-    def __init__(self, k: Builder, view: View) -> None:
-        self.k, self.view = k, view
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        return tuple(Dim(self.k, s) if isinstance(s, str) else s for s in self.view.shape)
-
-    @property
-    def dtype(self) -> str:
-        return self.view.dtype
-
-    def coords(self, key: Any) -> tuple[Value, ...]:
-        """Coordinates of an index expression, one value an axis of the view, to be broadcast together."""
-        items = key if isinstance(key, tuple) else (key,)
-        if len(items) != len(self.view.shape):
-            rank = len(self.view.shape)
-            raise self.k.error(f"{len(items)} coordinates for {self.view.id} of rank {rank}", "COORDS", str(rank))
-        spans = [isinstance(i, (slice, DomainRef)) for i in items]
-        rank = sum(spans)
-        out: list[Value] = []
-        for axis, item in enumerate(items):
-            if not spans[axis]:
-                c = self.k.value(item, "index")
-                if rank and c.rank:
-                    raise self.k.error("index tensors do not mix with slices", accepted="index tensors that broadcast together, or scalars")
-                out.append(c)
-                continue
-            d = item
-            if isinstance(item, slice):
-                end = self.shape[axis] if item.stop is None else item.stop
-                d = self.k.domain(0 if item.start is None else item.start, end, 1 if item.step is None else item.step)
-            v = self.k.indices(d)
-            after = sum(spans[axis + 1 :])
-            out.append(self.k.shared(ops.Reshape, x=v.id, shape=(*self.k.dims(v.shape), *(1,) * after)) if after else v)
-        return tuple(out)
-
-    def load(self, coords: Any, valid: Value | None = None, fill: Any = None) -> Value:
-        """``view[coords]`` where `valid`, else `fill` (default zero)."""
-        cs = self.coords(coords)
-        f = None if fill is None else self.k.value(fill, self.dtype).id
-        return self.k.one(ops.Load, view=self.view.id, coords=tuple(c.id for c in cs), valid=None if valid is None else valid.id, fill=f)
-
-    def store(self, coords: Any, value: Any, valid: Value | None = None) -> None:
-        """``view[coords] = value`` where `valid`."""
-        cs, v = self.coords(coords), self.k.value(value, self.dtype)
-        self.k.emit(ops.Store, 0, view=self.view.id, coords=tuple(c.id for c in cs), value=v.id, valid=None if valid is None else valid.id)
-
-    def __getitem__(self, key: Any) -> Value:
-        return self.load(key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.store(key, value)
-
-
-class Points:
-    """`k.parallel(…)`: a context manager that gives the point(s), or a decorator of a function of them."""
-
-    def __init__(self, k: Builder, domains: list[DomainRef], loc: Loc | None) -> None:
-        self.k, self.domains, self.loc = k, domains, loc
-        self._points: list[Value] = []
-
-    def __enter__(self) -> Any:
-        self._points = self.k.enter(len(self.domains))
-        return self._points[0] if len(self._points) == 1 else tuple(self._points)
-
-    def __exit__(self, *exc: object) -> None:
-        self.k.leave(self.domains, self._points, self.loc)
-
-    def __call__(self, body: Callable[..., None]) -> None:
-        with self:
-            body(*self._points)

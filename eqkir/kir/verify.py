@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.kir.codes import CODES
 from eqkir.kir.effects import check_effects
+from eqkir.kir.helpers import Library, Origin, calls, inline, library
 from eqkir.kir.model import Constexpr, Kernel, Module, View
 from eqkir.kir.scopes import LIMIT, Scopes, diagnostic
 from eqkir.kir.types import Type, infer_all
@@ -73,20 +74,34 @@ def _constexpr(p: Constexpr, at: str) -> Iterator[Diagnostic]:
 
 
 # ------------------------------------------------------------------------------------------------ the whole
-def _verify(k: Kernel, at: str) -> tuple[list[Diagnostic], dict[str, Type]]:
-    out = [*_interface(k, at), *Scopes(k, at).run()]
+def _verify(k: Kernel, at: str, lib: Library) -> tuple[list[Diagnostic], dict[str, Type]]:
+    named = {h.helper.name: h.helper for h in lib.types.values()}
+    out = [*_interface(k, at), *Scopes(k, at, named).run()]
     broken = bool(out)
     if any(d.code in (CODES["NAME"], CODES["CYCLE"]) for d in out):
         return out, {}
     try:
-        ctx, faults = infer_all(k, at)
+        ctx, faults = infer_all(k, at, lib.types)
     except RecursionError:
         return [*out, diagnostic("DEPTH", "regions nest too deeply", at)], {}
     seen = {(d.pointer, d.code) for d in out}
     out += [d for d in faults if (d.pointer, d.code) not in seen]
     if not broken and not faults:
-        out += check_effects(k, ctx, at)
+        plain, origin = inline(k, lib, ctx)
+        inner = ctx if plain is k else infer_all(plain)[0]
+        out += [_original(d, at, origin) for d in check_effects(plain, inner, at)]
     return out, ctx.types
+
+
+def _original(d: Diagnostic, at: str, origin: Origin) -> Diagnostic:
+    """A diagnosis on an inlined kernel in terms of the kernel as written: what a helper does is said at its call."""
+    head = pointer = d.pointer.removeprefix(at)
+    while origin and head and head not in origin:
+        head = head.rpartition("/")[0]
+    if not origin or not head:
+        return d
+    source, called = origin[head]
+    return replace(d, pointer=at + source + ("" if called else pointer[len(head) :]))
 
 
 def _locate(root: Any, prefix: str, d: Diagnostic, positions: Locator | None) -> Diagnostic:
@@ -101,29 +116,44 @@ def _locate(root: Any, prefix: str, d: Diagnostic, positions: Locator | None) ->
     return replace(d, file=loc.file, line=loc.line) if loc else d
 
 
-def verify_kernel(k: Kernel, index: int = 0, positions: Locator | None = None) -> tuple[list[Diagnostic], dict[str, Type]]:
-    """What is wrong with one kernel, which stands at ``/kernels/index``, and the types of the values that have one."""
+def verify_kernel(
+    k: Kernel, index: int = 0, positions: Locator | None = None, helpers: Library | None = None
+) -> tuple[list[Diagnostic], dict[str, Type]]:
+    """What is wrong with one kernel, which stands at ``/kernels/index``, and the types of the values that have one.
+
+    `helpers` are those of its module (`kir.helpers.library`).
+    """
     at = f"/kernels/{index}"
-    found, types = _verify(k, at)
+    found, types = _verify(k, at, helpers or Library())
     return [_locate(k, at, d, positions) for d in found], types
 
 
-def check_kernel(k: Kernel, index: int = 0, positions: Locator | None = None) -> dict[str, Type]:
+def check_kernel(k: Kernel, index: int = 0, positions: Locator | None = None, helpers: Library | None = None) -> dict[str, Type]:
     """The types of all values of one kernel by id. Raises EqkirError with the first diagnostics when it is unsound."""
-    found, types = verify_kernel(k, index, positions)
+    found, types = verify_kernel(k, index, positions, helpers)
     if found:
         raise EqkirError(*found[:LIMIT])
     return types
 
 
+def verify_helpers(module: Module, positions: Locator | None = None) -> tuple[Library, list[Diagnostic]]:
+    """The helpers of a module, and what is wrong with them."""
+    lib = library(module.helpers)
+    return lib, [_locate(module, "", d, positions) for d in lib.found]
+
+
 def _run(module: Module, positions: Locator | None) -> tuple[list[Diagnostic], dict[str, dict[str, Type]]]:
-    out: list[Diagnostic] = []
+    lib, out = verify_helpers(module, positions)
+    broken = {h.name for h in module.helpers} - set(lib.types)
     types: dict[str, dict[str, Type]] = {}
     for i, k in enumerate(module.kernels):
         if k.name in types:
             d = diagnostic("NAME", f"two kernels are named {k.name}", f"/kernels/{i}/name", "a name of its own")
             out.append(_locate(module, "", d, positions))
-        found, types[k.name] = verify_kernel(k, i, positions)
+        if any(c.helper in broken for c in calls(k.body)):  # said at the helper
+            types[k.name] = {}
+            continue
+        found, types[k.name] = verify_kernel(k, i, positions, lib)
         out += found
     return out, types
 

@@ -6,9 +6,9 @@ import random
 from typing import Any
 
 from eqkir.base.diagnostics import EqkirError
-from eqkir.kir.builder import Builder
+from eqkir.kir.builder import Builder, ViewRef
 from eqkir.kir.model import Kernel
-from eqkir.kir.values import Dim, Value, ViewRef
+from eqkir.kir.values import Dim, Value
 
 UNARY = ("neg", "abs", "tanh", "sqrt", "floor")
 BINARY = ("add", "sub", "mul", "maximum", "minimum")
