@@ -126,7 +126,7 @@ class _Chooser:
         self.graph, self.p, self.target, self.shapes, self.model, self.decode = graph, p, target, shapes, model, decode
         self.base: dict[tuple[tuple[int, int], ...], Program | str] = {}
         self.rejected: list[Rejected] = []
-        self.seen: set[tuple[tuple[tuple[int, int], ...], int]] = set()
+        self.seen: set[tuple[tuple[tuple[int, int], ...], tuple[tuple[str, int], ...]]] = set()
 
     def structure(self, c: Candidate) -> Program | str:
         """The decoded structure, or why there is none."""
@@ -144,10 +144,12 @@ class _Chooser:
         """Exact costs of all candidates that decode, cheapest first; equal costs by digest."""
         out = []
         for c in candidates:
-            if (c.key, c.row) in self.seen:
-                continue
-            self.seen.add((c.key, c.row))
             base, row = self.structure(c), self.p.rows[c.row]
+            used = row.values if isinstance(base, str) else {k: row.values[k] for k in base.bindings}
+            identity = (c.key, (*sorted(used.items()), *row.options))
+            if identity in self.seen:  # rows that differ in parameters the structure does not have
+                continue
+            self.seen.add(identity)
             if isinstance(base, str):
                 self.rejected.append(Rejected("", str(row), c.cost, base))
                 continue

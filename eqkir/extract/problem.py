@@ -27,6 +27,7 @@ class Problem:
     rows: Sequence[Row]
     weight: Floats
     scale: dict[int, Floats] = field(default_factory=dict)
+    _ranks: dict[int, dict[int, int]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def first(self) -> list[int]:
@@ -77,6 +78,8 @@ class Problem:
     def ranks(self, row: int) -> dict[int, int]:
         """Well-founded height of every class that has a finite legal derivation under `row`; alternatives of least height give an acyclic
         choice."""
+        if row in self._ranks:
+            return self._ranks[row]
         g = self.graph
         users: dict[int, list[tuple[int, int]]] = {}
         missing: dict[tuple[int, int], int] = {}
@@ -105,6 +108,7 @@ class Problem:
                         rank[c] = level
                         nxt.append(c)
             ready = nxt
+        self._ranks[row] = rank
         return rank
 
 

@@ -32,6 +32,7 @@ class Dot(_Frozen):
     min_m: int = Field(ge=1)
     min_n: int = Field(ge=1)
     min_k: int = Field(ge=1)
+    transpose_slots: float = Field(ge=0)  # vector slots an element of an operand whose contiguous axis is not the contracted one
 
 
 class Target(_Frozen):
@@ -75,6 +76,7 @@ class Target(_Frozen):
     lane_ops_per_s: dict[str, float]  # dtype -> one-slot lane operations per second, all SMs; "default" for the rest
     op_slots: dict[str, float]  # function -> issue slots; "default" for the rest
     op_latency_ns: float = Field(gt=0)  # dependent issue
+    half_issue_warps: float = Field(ge=0)  # resident warps of a multiprocessor at which vector work reaches half its rate
     dots: tuple[Dot, ...]
     matrix_rows: int = Field(ge=1)  # left free lanes are padded to a multiple of this on the matrix unit
 

@@ -3,15 +3,17 @@
 A phase is cut into epochs: a new one begins at every synchronising item (reduction, contraction, scan, start and end of a loop). In epoch
 e::
 
-    registers = base + max(in, out) + loaded + TRANSIENT * widest
+    registers = base + max(in, out) + loaded + share * widest
 
     in, out   fragments defined before e and read in it or later; defined by e and read later
     loaded    fragments of loads that are not issued ahead: all of an epoch's loads are in flight together
     widest    the widest fragment that lives in e only (a cast to a dtype that is not wider replaces its operand)
+    share     1 in an epoch without in and out (a pointwise chain is unrolled over all lanes), TRANSIENT where they exist (the chain
+              turns one into the other in place), TRANSIENT_MATRIX after a matrix product
 
-A fragment of L lanes of w bytes (at least two) takes ``L * w / (4 * threads)``; operands of the matrix unit take none; a dot on the
-vector unit holds its accumulator twice (operand rows and columns). The base is larger
-where there is a matrix product (descriptors, addresses of staged tiles). Constants were fitted to what the compiler reports for sm_90.
+A widening cast is undone by keeping its operand. A fragment of L lanes of w bytes (at least two) takes ``L * w / (4 * threads)``; operands
+of the matrix unit take none; a dot on the vector unit holds its accumulator twice (operand rows and columns). The base is larger where there
+is a matrix product (descriptors, addresses of staged tiles). Constants were fitted to what the compiler reports for sm_90.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from eqkir.targets import Target
 
 #: registers of addressing, counters and predicates; the same with a matrix product
 BASE, BASE_MATRIX = 24, 56
-#: how much of the widest short-lived fragment exists at a time
-TRANSIENT = 0.75
+#: how much of the widest short-lived fragment exists beside those that live longer
+TRANSIENT, TRANSIENT_MATRIX = 0.25, 0.75
 #: lets that exchange values between threads
 SYNCHRONISING = ("RedTree", "RedNTree", "ConWhole", "ConAccWhole", "Scan", "ScanN")
 
@@ -64,6 +66,7 @@ class _Live:
         self.loads: set[int] = set()
         self.operands: set[int] = set()
         self.inplace: set[int] = set()
+        self.packed: dict[int, float] = {}  # widening casts -> registers of what they widen
         self.dtype: dict[int, str] = {}
         self.epoch = 0
         self._walk(phase, ())
@@ -93,12 +96,12 @@ class _Live:
                 self.dtype[it.id] = it.dtype
                 if it.op == "Cast" and _width(it) <= itemsize(self.dtype.get(it.args[0], "f64")):
                     self.inplace.add(it.id)
+                elif it.op == "Cast":
+                    self.packed[it.id] = self.size.get(it.args[0], self.size[it.id])
                 if self._tiled(it):
                     self.size[it.id] *= 2
                 if it.op == "Load":
                     self.loads.add(it.id)
-                    if pipelined(loops, self.stages):
-                        self.size[it.id] *= TRANSIENT
 
     def _loop(self, loop: Loop, loops: tuple[Loop, ...]) -> None:
         self.epoch += 1
@@ -129,10 +132,11 @@ class _Live:
         kept = {i: n for i, n in self.size.items() if i not in self.operands and n}
         worst = 0.0
         for e in range(self.epoch + 1):
-            before = sum(n for i, n in kept.items() if self.born[i] < e <= self.last[i])
-            after = sum(n for i, n in kept.items() if self.born[i] <= e < self.last[i] and i not in self.loads)
+            before = sum(self.packed.get(i, n) for i, n in kept.items() if self.born[i] < e <= self.last[i])
+            after = sum(self.packed.get(i, n) for i, n in kept.items() if self.born[i] <= e < self.last[i] and i not in self.loads)
             here = [i for i in kept if self.born[i] == e]
             loaded = sum(kept[i] for i in here if i in self.loads)
             widest = max((kept[i] for i in here if self.last[i] == e and i not in self.loads | self.inplace), default=0.0)
-            worst = max(worst, max(before, after) + loaded + TRANSIENT * widest)
+            share = TRANSIENT_MATRIX if self.operands else TRANSIENT if before or after else 1.0
+            worst = max(worst, max(before, after) + loaded + share * widest)
         return worst + (BASE_MATRIX if self.operands else BASE)

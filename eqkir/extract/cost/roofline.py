@@ -4,13 +4,12 @@ Per segment, with N instances, R programs resident on each of S multiprocessors,
 
     dram      bytes / DRAM rate            bytes with reuse and gaps (`eqkir.extract.cost.traffic`)
     l2        bytes / L2 rate * tail       sector-expanded requests
-    vector    sum of executions * slots * max(lanes, threads) / lane rate * N * tail
-    matrix    sum of executions * max(2 m n k / rate, operand tiles / shared memory rate) * N * tail, m padded
+    vector    sum of executions * slots * max(lanes, threads) / lane rate * N * tail * (1 + half_issue_warps / resident warps)
+    matrix    sum of executions * (max(2 m n k / rate, operand tiles / shared memory rate) + turned elements) * N * tail, m padded
     latency   (start + critical path of one instance) * max(1, N / C)
     tail      ceil(N / S) S / N            multiprocessors that idle at the end
 
-    segment = max of the five + overlap * (sum of the others), overlap = max(OVERLAP, ALONE / R), OVERLAP where chunk loops issue loads
-    ahead
+    segment = max of the five + overlap * (sum of the others)     overlap by what hides: see the constants
     total   = launch + sum of segments + barrier * (phases - 1)
 
 The critical path adds, per block of items, one load latency (the level that serves it; divided by ``num_stages - 1`` in chunk loops,
@@ -38,13 +37,15 @@ from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Segment
 from eqkir.targets import Target
 
 #: how much of the work that is not the bottleneck fails to hide behind it
-OVERLAP = 0.1
-#: the same for one resident program without loads ahead; shared by the resident ones
-ALONE = 0.3
-#: what a program in stride mode pays for its next instance, as a fraction of a start
-RESTART = 0.3
-#: widest load or store of a thread, and its issue slots (the load-store units take a quarter of the lanes a clock)
-VECTOR_BYTES, MEMORY_SLOTS = 16, 4.0
+OVERLAP = 0.03
+#: the same in loops that issue loads ahead, and in loops that wait for them in each iteration
+OVERLAP_LOOP, OVERLAP_WAITING = 0.1, 0.3
+#: the same for one resident program; shared by the resident ones
+ALONE = 0.2
+#: what stride mode adds: the next instance's loads are not issued before this one is done
+OVERLAP_STRIDE = 0.15
+#: widest load or store of a thread, and its issue slots (the load-store units take a quarter of the lanes a clock; as much for the address)
+VECTOR_BYTES, MEMORY_SLOTS = 16, 8.0
 #: items that cost nothing
 FIXED = ("Const", "Scalar", "Pick", "Arg", "Phi", "Last")
 
@@ -83,6 +84,7 @@ class _Segment:
             programs = min(self.n, float(shape.program.bindings.get(f"P:{s.group}", self.n)))
         self.concurrent = min(float(occ.resident * target.sms), programs)
         self.tail = ceil(self.n / target.sms) * target.sms / self.n
+        self.operands = {x for v in items if is_dot(v.item) and isinstance(v.item, (Let, Carry)) for x in v.item.args[:2]}
         self.types = {v.item.id: v.item for v in items if isinstance(v.item, (Let, Carry))}
         self.parts: list[Part] = []
         self.figures: dict[str, float] = {}
@@ -95,7 +97,7 @@ class _Segment:
         terms = {
             "dram": sum(d for _, d, _ in memory),
             "l2": sum(x for _, _, x in memory),
-            "vector": sum(t for _, t, unit, _ in compute if unit == "vector"),
+            "vector": sum(t for _, t, unit, _ in compute if unit == "vector") * self._issue_efficiency(),
             "matrix": sum(t for _, t, unit, _ in compute if unit == "matrix"),
             "latency": self._latency(),
         }
@@ -103,13 +105,15 @@ class _Segment:
         rest = self._overlap()
         total = terms[top] + rest * sum(v for k, v in terms.items() if k != top)
         share = {k: (1.0 if k == top else rest) for k in terms}
-        issue = {id(v): t for v, t, _, _ in compute if _is_access(v)}
+        slow = self._issue_efficiency()
+        issue = {id(v): t * slow for v, t, _, _ in compute if _is_access(v)}
         for a, d, x in memory:
             cost = share["dram"] * d + share["l2"] * x + share["vector"] * issue[id(a.visit)]
             details = {"dram_bytes": a.dram, "l2_bytes": a.l2, "executions": a.visit.trips * self.n}
             self.parts.append(Part(a.visit.where, f"{'store' if a.store else 'load'} {a.view}", "memory", cost, details))
         for v, t, unit, flops in compute:
             if t > 0 and not _is_access(v):
+                t *= slow if unit == "vector" else 1.0
                 self.parts.append(Part(v.where, _what(v), "compute", share[unit] * t, {"flops": flops, "executions": v.trips * self.n}))
         self.parts.append(Part(str(self.index), f"critical path, {top} bound", "latency", share["latency"] * terms["latency"]))
         self.parts.append(Part(str(self.index), "barriers", "fixed", self.m.barrier_ns * (len(self.s.phases) - 1)))
@@ -134,8 +138,9 @@ class _Segment:
         slots, dtype = self.m.slots(_function(it)), it.dtype
         region = next((a for a in it.attrs if isinstance(a, Region)), None)
         if region is not None:
-            slots = sum(self.m.slots(_function(x)) for x in region.body if x.op not in FIXED)
-            dtype = region.dtypes[0] if region.dtypes else "default"
+            rate = self.m.lane_rate("default")
+            slots = sum(self.m.slots(_function(x)) * rate / self.m.lane_rate(x.dtype) for x in region.body if x.op not in FIXED)
+            dtype = "default"
         if it.op == "Index":
             dtype = "index"
         return runs * slots * issue / self.m.lane_rate(dtype) * NS, "vector", v.trips * self.n * lanes
@@ -146,14 +151,22 @@ class _Segment:
         along = contiguous_axes(ixs)
         run = self.shape.product(tuple(x for x in v.labels if axis_of(x) in along))
         size = itemsize(self.shape.program.abi.view(view).dtype)
-        vector = max(1.0, min(VECTOR_BYTES / size, lanes / self.threads, run))
-        return MEMORY_SLOTS * max(lanes / vector, float(self.threads))
+        dims = self.shape.dims(view)
+        aligned = int(dims[-1] * size) if len(dims) > 1 else VECTOR_BYTES  # rows start at multiples of this
+        vector = max(1.0, min(min(VECTOR_BYTES, aligned & -aligned) / size, lanes / self.threads, run))
+        staged = self._is_staged(v) and not (isinstance(v.item, Let) and v.item.id in self.operands)
+        return MEMORY_SLOTS * max(lanes / vector, float(self.threads)) * (2.0 if staged else 1.0)
+
+    def _is_staged(self, v: Visit) -> bool:
+        """Whether a load goes through shared memory: once in, once out again."""
+        return not isinstance(v.item, Store) and self.shape.product(v.item.dims) > 1 and pipelined(v.loops, self.stages)
 
     def _overlap(self) -> float:
-        """The part of the other terms that does not hide: little where many programs are resident or loads are issued ahead in a chunk
-        loop."""
-        ahead = any(self._ahead(v.loops) > 1 and _is_access(v) for v in self.items)
-        return OVERLAP if ahead else max(OVERLAP, ALONE / self.occ.resident)
+        """The part of the other terms that does not hide behind the largest: little where many programs are resident."""
+        loops = [v.loops for v in self.items if v.loops]
+        least = OVERLAP if not loops else OVERLAP_LOOP if all(pipelined(x, self.stages) for x in loops) else OVERLAP_WAITING
+        dots = any(is_dot(v.item) for v in self.items)
+        return (OVERLAP_LOOP if dots else max(least, ALONE / self.occ.resident)) + OVERLAP_STRIDE * (self.s.mode == "stride")
 
     def _contract(self, v: Visit, it: Let | Carry, runs: float, lanes: float, issue: float) -> tuple[float, str, float]:
         flops = 2 * lanes * v.trips * self.n
@@ -170,13 +183,17 @@ class _Segment:
         padded = 2 * ceil(m / unit) * unit * kk * n
         tiles = m * kk * itemsize(dot.a) + kk * n * itemsize(dot.b)
         shared = self.m.shared_bytes_per_clock * self.m.clock_hz * self.m.sms
-        return runs * max(padded / dot.flops_per_s, tiles / shared) * NS, "matrix" if dot.unit == "matrix" else "vector", flops
+        turned = sum(self.shape.product(x.dims) for x in (a, b) if not self._contiguous_along(x, k)) * dot.transpose_slots
+        return runs * (max(padded / dot.flops_per_s, tiles / shared) + turned / self.m.lane_rate("default")) * NS, "matrix", flops
+
+    def _contiguous_along(self, x: Let | Carry, k: str) -> bool:
+        """Whether an operand is loaded with the contracted axis as its last coordinate (computed operands count as such)."""
+        return not (isinstance(x, Let) and x.op == "Load") or axis_of(k) in contiguous_axes(x.attrs[2])
 
     # ------------------------------------------------------------------------------------------------ latency
     def _latency(self) -> float:
         path = sum(self._block(items, ()) for items in self.s.phases)
-        starts = RESTART + (1 - RESTART) * self.concurrent / self.n if self.s.mode == "stride" else 1.0
-        return (self.m.instance_ns * starts + path) * max(1.0, self.n / self.concurrent)
+        return (self.m.instance_ns + path) * max(1.0, self.n / self.concurrent)
 
     def _block(self, items: tuple[Item, ...], loops: tuple[Loop, ...]) -> float:
         """Critical path of a block: loads of one block are in flight together, everything else follows in order."""
@@ -207,9 +224,16 @@ class _Segment:
         latency = self.m.l1_latency_ns + (self.m.dram_latency_ns - self.m.l1_latency_ns) * miss
         return latency / self._ahead(loops)
 
+    def _issue_efficiency(self) -> float:
+        """How much longer vector work takes with few warps: ``1 + half / resident warps``."""
+        warps = min(float(self.occ.resident), ceil(self.n / self.m.sms)) * self.threads / self.m.warp_size
+        return 1.0 + self.m.half_issue_warps / warps
+
     def _ahead(self, loops: tuple[Loop, ...]) -> float:
         """Iterations whose loads are in flight together: ``num_stages - 1`` where they are issued ahead, no more than the trips."""
-        return max(1.0, min(self.stages - 1.0, self.shape.pieces(loops[-1].label))) if pipelined(loops, self.stages) else 1.0
+        if not pipelined(loops, self.stages) or not any(is_dot(c) for c in loops[-1].carries):
+            return 1.0
+        return max(1.0, min(self.stages - 1.0, self.shape.pieces(loops[-1].label)))
 
 
 def _function(it: Let | Carry) -> str:

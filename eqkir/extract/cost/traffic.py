@@ -90,7 +90,8 @@ def accesses(shape: Shape, target: Target, s: Segment, items: list[Visit], concu
         used = tuple(x for x in instance if axis_of(x) in axes)
         shared = any(axis_of(x) not in axes and shape.pieces(x) > 1 for x in instance)
         gaps = 1.0 + target.sector_bytes / max(run * size, 4.0 * target.sector_bytes if walked else 0.0)
-        out.append(Access(v, view, store, request, footprint, unique, request * expansion, 0.0, used, gaps, shared))
+        atomic = isinstance(v.item, Store) and v.item.mode != "store"  # read and written where it lies, in L2
+        out.append(Access(v, view, store, request, footprint, unique, request * expansion * (2 if atomic else 1), 0.0, used, gaps, shared))
     _dram(shape, target, s, out, n, concurrent)
     return out
 

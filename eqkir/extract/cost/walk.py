@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from eqkir.base.expr import Int as IntExpr
-from eqkir.base.expr import Param, substitute
 from eqkir.extract.extents import Extents
 from eqkir.extract.labels import INSIDE
 from eqkir.program.abi import STEPS, axis_of, parameter, step_parameter, traversal
@@ -33,35 +31,51 @@ class Shape:
         self.program = program
         self.extents = Extents(program.abi, shapes)
         self.axes = program.axis
+        self._labels: dict[str, tuple[float, float, float]] = {}  # lanes, pieces, active
+        self._products: dict[tuple[tuple[str, ...], bool], float] = {}
+        self._dims: dict[str, tuple[float, ...]] = {}
 
     def extent(self, axis: str) -> float:
         return float(max(1, self.extents.estimate(self.axes[axis].extent)))
 
+    def _label(self, label: str) -> tuple[float, float, float]:
+        if label not in self._labels:
+            bindings, extent = self.program.bindings, self.extent(axis_of(label))
+            p = parameter(label)
+            lanes = float(bindings.get(p, 1)) if p else 1.0
+            if traversal(label) in INSIDE:
+                self._labels[label] = lanes, 1.0, min(lanes, extent)
+            else:
+                p = step_parameter(label) if traversal(label) in STEPS else p
+                pieces = float(-(-extent // (bindings.get(p, 1) if p else 1)))
+                self._labels[label] = lanes, pieces, min(lanes, extent / pieces)
+        return self._labels[label]
+
     def lanes(self, label: str) -> float:
-        p = parameter(label)
-        return float(self.program.bindings.get(p, 1)) if p else 1.0
+        return self._label(label)[0]
 
     def pieces(self, label: str) -> float:
-        if traversal(label) in INSIDE:
-            return 1.0
-        p = step_parameter(label) if traversal(label) in STEPS else parameter(label)
-        return float(-(-self.extent(axis_of(label)) // (self.program.bindings.get(p, 1) if p else 1)))
+        """Blocks or iterations that cover the axis; 1 for whole fragments and members of slices."""
+        return self._label(label)[1]
 
     def active(self, label: str) -> float:
-        if traversal(label) in INSIDE:
-            return min(self.lanes(label), self.extent(axis_of(label)))
-        return min(self.lanes(label), self.extent(axis_of(label)) / self.pieces(label))
+        """Lanes that hold members of the axis, averaged over its pieces."""
+        return self._label(label)[2]
 
     def product(self, labels: tuple[str, ...], active: bool = False) -> float:
-        out = 1.0
-        for x in labels:
-            out *= self.active(x) if active else self.lanes(x)
-        return out
+        key = labels, active
+        if key not in self._products:
+            out = 1.0
+            for x in labels:
+                out *= self._label(x)[2 if active else 0]
+            self._products[key] = out
+        return self._products[key]
 
     def dims(self, view: str) -> tuple[float, ...]:
         """Assumed extents of a view's dimensions."""
-        bound = {Param(p): IntExpr(v) for p, v in self.program.bindings.items()}
-        return tuple(float(max(1, self.extents.estimate(substitute(e, bound)))) for e in self.program.abi.view(view).shape)
+        if view not in self._dims:
+            self._dims[view] = tuple(float(max(1, self.extents.estimate(e))) for e in self.program.abi.view(view).shape)
+        return self._dims[view]
 
     def instances(self, s: Segment) -> float:
         out = 1.0
