@@ -17,7 +17,7 @@ from eqkir.base.expr import Expr
 from eqkir.program import interp_scalar as S
 from eqkir.program.abi import axis_of, parameter
 from eqkir.program.interp_loop import compile_loop
-from eqkir.program.interp_memory import MANY, Array, View
+from eqkir.program.interp_memory import MANY, Array, View, Write
 from eqkir.program.interp_reduce import Reducer
 from eqkir.program.interp_space import Space
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Segment, Store
@@ -333,9 +333,8 @@ class Compiler:
             shape = (b.ids.size, *sizes)
             mask = np.broadcast_to(mask, shape)
             ids = np.broadcast_to(b.ids.reshape((-1,) + (1,) * len(sizes)), shape)
-            view.store(
-                np.broadcast_to(e, shape)[mask], np.broadcast_to(value(b), shape)[mask], x.version, site, ids[mask], where
-            )
+            put = view.store if x.mode == "store" else view.combine
+            put(np.broadcast_to(e, shape)[mask], np.broadcast_to(value(b), shape)[mask], Write(x.version, site, x.mode, where), ids[mask])
 
         return go
 

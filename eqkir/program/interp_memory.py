@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from eqkir.base.diagnostics import EqkirError, fail, register
+from eqkir.base.dtypes import NUMPY
+from eqkir.program import interp_scalar as S
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -127,6 +129,23 @@ def memories(buffers: dict[str, Buffer], written: set[str], check: bool) -> dict
     return out
 
 
+@dataclass(frozen=True)
+class Write:
+    """What a store says of its writes; `site` numbers stores of the program."""
+
+    version: int
+    site: int
+    mode: str
+    where: str
+
+
+#: mode of an atomic store -> binary function, and numpy's
+ATOMIC: dict[str, tuple[str, np.ufunc]] = {
+    "add": ("add", np.add), "max": ("maximum", np.maximum), "min": ("minimum", np.minimum),
+    "and": ("and", np.bitwise_and), "or": ("or", np.bitwise_or), "xor": ("xor", np.bitwise_xor),
+}  # fmt: skip
+
+
 class View:
     """A bound view: bounds, addresses, checked reads and writes."""
 
@@ -188,8 +207,9 @@ class View:
             m.read[g] = np.maximum(m.read[g], version)
         return self.buffer.memory[e]
 
-    def store(self, e: Array, values: Array, version: int, site: int, who: Array, where: str) -> None:
+    def store(self, e: Array, values: Array, w: Write, who: Array) -> None:
         """Write flat valid indices; `who` is the writing instance of each."""
+        version, site, where = w.version, w.site, w.where
         m = self.memory
         if m.tracked and e.size:
             g, ids = self._granules(e), self._spread(who)
@@ -206,6 +226,39 @@ class View:
             m.wrote[g] = version
             m.site[g] = site
         self.buffer.memory[e] = values
+
+    def combine(self, e: Array, values: Array, w: Write, who: Array) -> None:
+        """Combine atomically into flat indices, which may repeat; `who` is the instance of each. Instances may meet at an element that
+        nothing but this one store touches."""
+        m = self.memory
+        if m.tracked and e.size:
+            g, ids = self._granules(e), self._spread(who)
+            owner, seen = m.writer[g], m.reader[g]
+            again = m.site[g] == w.site
+            if self.must_write and (owner == NOBODY).any():
+                raise fail(UNWRITTEN, f"{self.name}: combined with elements that nothing wrote", w.where, stage="interpret")
+            if (((owner != NOBODY) & (owner != ids) & ~again) | ((seen != NOBODY) & (seen != ids))).any():
+                raise fail(CROSS, f"{self.name}: an element combined here is touched by another instance", w.where, stage="interpret")
+            if ((m.wrote[g] >= w.version) & ~again).any() or (m.read[g] >= w.version).any():
+                raise fail(VERSION, f"{self.name}: version {w.version} is made after a load or store of it", w.where, stage="interpret")
+            m.writer[g] = np.where((owner == NOBODY) | (owner == ids), ids, MANY)
+            m.writer[g[m.writer[g] != ids]] = MANY
+            m.wrote[g], m.site[g] = w.version, w.site
+        self._accumulate(e, values, w.mode)
+
+    def _accumulate(self, e: Array, values: Array, mode: str) -> None:
+        """One combination after another; below f32 in rounds of distinct elements, each rounded to the dtype."""
+        dtype = next(d for d, t in NUMPY.items() if t == self.buffer.memory.dtype)
+        if dtype not in S.NARROW:
+            ATOMIC[mode][1].at(self.buffer.memory, e, values)
+            return
+        order = np.argsort(e, kind="stable")
+        e, values = e[order], values[order]
+        first = np.flatnonzero(np.r_[True, e[1:] != e[:-1]]) if e.size else np.empty(0, np.int64)
+        rank = np.arange(e.size) - np.repeat(first, np.diff(np.r_[first, e.size]))
+        for r in range(int(rank.max()) + 1 if e.size else 0):
+            at = rank == r
+            self.buffer.memory[e[at]] = S.binary(ATOMIC[mode][0], self.buffer.memory[e[at]], values[at], dtype)
 
     def unwritten(self) -> int:
         """Elements of the view that nothing wrote."""

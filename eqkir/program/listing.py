@@ -65,7 +65,8 @@ def _block(items: tuple[Item, ...], pad: str, names: dict[int, str]) -> list[str
             case Store():
                 deps = f" by {_ids(i.deps)}" if i.deps else ""
                 mask = "mask" if i.masked else "where"
-                out.append(f"{pad}store {i.view}.{i.version}[{_exprs(i.ixs)}]{deps} = %{i.value} {mask} %{i.valid}{_dims(i.dims)}")
+                how = "store" if i.mode == "store" else f"atomic {i.mode}"
+                out.append(f"{pad}{how} {i.view}.{i.version}[{_exprs(i.ixs)}]{deps} = %{i.value} {mask} %{i.valid}{_dims(i.dims)}")
             case Barrier():
                 out.append(f"{pad}barrier")
             case Loop():

@@ -18,7 +18,7 @@ from eqkir.base.expr import Expr
 from eqkir.program.abi import Abi, Axis, ScalarParam, SymbolParam, ViewParam
 from eqkir.program.decode_json import Reader
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Segment, Store
-from eqkir.program.ops import CARRIES, LETS, ORDERS, REGION_LETS, STAGES, OpSpec
+from eqkir.program.ops import CARRIES, LETS, ORDERS, REGION_LETS, STAGES, STORE_MODES, OpSpec
 
 VERSION = 1
 ROLES = ("in", "out", "inout", "workspace")
@@ -51,7 +51,6 @@ def to_json(program: Program) -> dict[str, Any]:
         "bindings": dict(sorted(program.bindings.items())),
         "options": dict(sorted(program.options.items())),
         "preconditions": [E.to_json(p) for p in program.preconditions],
-        "specializations": [[label, E.to_json(e)] for label, e in program.specializations],
         "origins": dict(sorted(program.origins.items())),
         "specializations": [[label, E.to_json(p)] for label, p in program.specializations],
     }
@@ -91,7 +90,7 @@ def _item(x: Item) -> dict[str, Any]:
         case Store():
             return {
                 "store": x.view, "version": x.version, "ixs": [E.to_json(e) for e in x.ixs], "value": x.value, "valid": x.valid,
-                "deps": list(x.deps), "dims": list(x.dims), "masked": x.masked,
+                "deps": list(x.deps), "dims": list(x.dims), "masked": x.masked, "mode": x.mode,
             }  # fmt: skip
         case Barrier():
             return {"barrier": True}
@@ -231,11 +230,11 @@ def _read_item(r: Reader, depth: int) -> Item:
         r.at("barrier").boolean()
         return Barrier()
     if r.has("store"):
-        r.keys(("store", "version", "ixs", "value", "valid", "deps", "dims", "masked"))
+        r.keys(("store", "version", "ixs", "value", "valid", "deps", "dims", "masked", "mode"), optional=("mode",))
         ixs = tuple(x.expr() for x in r.at("ixs").items())
         return Store(
             r.at("store").text(), r.at("version").integer(), ixs, r.at("value").integer(), r.at("valid").integer(), r.at("deps").ints(),
-            r.at("dims").strs(), r.at("masked").boolean(),
+            r.at("dims").strs(), r.at("masked").boolean(), r.get("mode", "store").one_of(STORE_MODES),
         )  # fmt: skip
     r.keys(("loop", "label", "stage", "stages", "carries", "body"))
     carries = tuple(_read_carry(x) for x in r.at("carries").items())

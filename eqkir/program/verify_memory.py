@@ -75,9 +75,9 @@ def check_whole(m: Memory, say: Report) -> None:
 
 
 def check_owner(m: Memory, say: Report) -> None:
-    """No two instances, iterations or lanes of a store write one element, and no two stores of a class meet across instances."""
+    """No two instances, iterations or lanes of a plain store write one element (those of an atomic one may meet)."""
     for a in m.accesses:
-        if not a.is_store:
+        if not a.is_store or a.atomic:
             continue
         extents = {axis_of(d): m.program.axis[axis_of(d)].extent for d in a.dims}
         ixs, given = m.facts.map(a), m.facts.given(a)
@@ -97,7 +97,7 @@ def check_cross(m: Memory, say: Report) -> None:
 
 
 def _independent(m: Memory, a: Access, b: Access) -> bool:
-    if a.segment == b.segment and m.single(a):
+    if a.segment == b.segment and m.single(a) or a.atomic and a.mode == b.mode:
         return True
     if a.view != b.view:
         return False
@@ -193,7 +193,7 @@ def _ordered(m: Memory, a: Access, s: Access) -> bool:
     if a.phase is not s.phase:
         return a.phase.number < s.phase.number
     if a.is_store:  # stores of one phase are unordered
-        return a.view == s.view and _apart(m, a, s)
+        return a.view == s.view and (_apart(m, a, s) or (a.atomic and a.mode == s.mode))
     if a.place.common(s.place) and (a.view, m.facts.map(a)) != (s.view, m.facts.map(s)):
         return False
     return a.place.before(s.place)
@@ -215,11 +215,13 @@ def check_phase(m: Memory, say: Report) -> None:
 
 
 def check_buffer(m: Memory, say: Report) -> None:
-    """Every element of a workspace or an `out` view that a load touches was written in an earlier phase."""
+    """Every element of a workspace or an `out` view that a load or an atomic store reads was written in an earlier phase."""
     for a in m.accesses:
-        if a.is_store or m.program.abi.view(a.view).role not in ("workspace", "out"):
+        if (a.is_store and not a.atomic) or m.program.abi.view(a.view).role not in ("workspace", "out"):
             continue
-        before = [s for s in m.accesses if s.is_store and s.view == a.view and s.version <= a.version and s.segment == a.segment]
+        seen = a.version - a.is_store  # an atomic store reads the version that it ends
+        plain = [s for s in m.accesses if s.is_store and not s.atomic and s.view == a.view]
+        before = [s for s in plain if s.version <= seen and s.segment == a.segment]
         if not any(s.phase.number <= a.phase.number and _covers(m, s, a) for s in before):  # `check_phase` asks for an earlier phase
             say(f"{name(a)}: not every element is known to be written before", a.place.pointer)
 

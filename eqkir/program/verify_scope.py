@@ -92,6 +92,11 @@ class Access:
     deps: tuple[int, ...]
     dims: tuple[str, ...]
     is_store: bool
+    mode: str = "store"
+
+    @property
+    def atomic(self) -> bool:
+        return self.mode != "store"
 
     @property
     def alias(self) -> int:
@@ -109,7 +114,7 @@ def accesses(ps: list[Phase]) -> list[Access]:
         for at in p.places:
             i = at.item
             if isinstance(i, Store):
-                out.append(Access(p, at, i.view, i.version, i.ixs, i.valid, i.deps, i.dims, True))
+                out.append(Access(p, at, i.view, i.version, i.ixs, i.valid, i.deps, i.dims, True, i.mode))
             elif isinstance(i, Let) and i.op in ("Load", "LoadM"):
                 out.append(Access(p, at, i.attrs[0], i.attrs[1], i.attrs[2], i.args[0], i.args[2:], i.dims, False))
     return out

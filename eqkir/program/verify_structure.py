@@ -7,7 +7,7 @@ from eqkir.base.expr import ATOMS, Expr, atoms, le, ne
 from eqkir.program import ops
 from eqkir.program.abi import TRAVERSALS, axis_of, parameter, traversal
 from eqkir.program.model import Barrier, Carry, Let, Loop, Program, Region, Store, order_labels
-from eqkir.program.ops import CARRIES, IMPLS, INITS, LETS, MODES, REDUCTIONS, REGION_LETS, SIDES
+from eqkir.program.ops import CARRIES, IMPLS, INITS, LETS, MODES, REDUCTIONS, REGION_LETS, SIDES, STORE_MODES
 from eqkir.program.verify_prove import Prover
 from eqkir.program.verify_scope import Phase, Place, Report, lets, loops
 
@@ -103,6 +103,8 @@ def check_stage(phase: Phase, say: Report) -> None:
                 if i.stages != 1 and stage != "legal" or i.stages < 1:
                     say(f"{i.stages} pipeline stages in the {stage} stage", at.pointer)
             case Store():
+                if i.mode not in STORE_MODES:
+                    say(f"a store of the mode {i.mode}", at.pointer, " ".join(STORE_MODES))
                 if i.masked != (stage == "legal"):
                     say("a legal store is masked, a structured one is not", at.pointer)
             case Barrier():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqkir.base.dtypes import FLOATS
-from eqkir.base.expr import Coord, Expr, Sym, le, lift
+from eqkir.base.expr import Coord, Dep, Expr, Sym, conj, le, lift, lt
 from eqkir.program.abi import Abi, Axis, ScalarParam, SymbolParam, ViewParam
 from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Region, Segment, Store
 
@@ -151,6 +151,17 @@ def argmax(form: str, mode: str = "tree", **bindings: int) -> Program:
     a = abi("argmax", ("x", "in", "f32", ("M", "N")), ("y", "out", "i64", ("M",)))
     axes = (Axis("r", Sym("M"), "own"), Axis("c", Sym("N"), "loop"))
     return Program(a, axes, (Segment("g0", ("TAx", "r:O1"), "grid", (tuple(top.items),)),), bindings)
+
+
+def histogram(label: str = "i:O1", dtype: str = "i32", **bindings: int) -> Program:
+    """h[x[i]] += 1 where 0 <= x[i] < H"""
+    b, d = Block(), (label,)
+    x = b.load("x", ("i",), d, "i32")
+    ok = b.let("Index", (conj(le(0, Dep(0)), lt(Dep(0), Sym("H"))),), (x,), d, "bool")
+    one = b.const("1" if dtype == "i32" else "1.0", dtype)
+    b.items.append(Store("h", 1, (Dep(0),), one, ok, (x,), d, mode="add"))
+    a = abi("histogram", ("x", "in", "i32", ("N",)), ("h", "inout", dtype, ("H",)))
+    return Program(a, (Axis("i", Sym("N"), "own"),), (Segment("g0", ("TAx", label), "grid", (tuple(b.items),)),), bindings)
 
 
 def with_items(p: Program, items: tuple[Item, ...], *axes: Axis) -> Program:

@@ -19,7 +19,7 @@ from eqkir.program.serialize import dumps, from_json
 from eqkir.program.verify import verify
 
 WORDS = ("0.0", "1.0", "-inf", "x", "y", "i", "j", "c", "lt", "le", "add", "sub", "max", "sum")
-EXTENTS = ({"M": 5, "N": 7, "K": 3}, {"M": 1, "N": 1, "K": 1}, {"M": 4, "N": 16, "K": 16}, {"M": 3, "N": 0, "K": 0})
+EXTENTS = tuple(dict(zip("MNKH", n)) for n in ((5, 7, 3, 4), (1, 1, 1, 1), (4, 16, 16, 9), (3, 0, 0, 0)))
 
 
 def arguments(p: Program, symbols: dict[str, int], seed: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
-from program_samples import Block, abi, argmax, elementwise, gemm, softmax
+from program_samples import Block, abi, argmax, elementwise, gemm, histogram, softmax, with_items
 
 from eqkir.base.diagnostics import EqkirError
 from eqkir.base.expr import Coord, Dep, Int, Sym, emax, lt
@@ -217,6 +217,18 @@ def test_data_dependent_indices_and_validity() -> None:
     x = np.array([5, 0, 77, 3, 6, 1], np.int32)
     run(p, {"x": Buffer.of(x), "z": Buffer.of(np.arange(6, dtype=np.float32)), "y": Buffer.of(y)})
     assert y.tolist() == [5, 0, -1, 3, -1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["i32", "bf16", "f32"])
+@pytest.mark.parametrize("program", ["O1", "OB"])
+def test_atomic_stores_of_instances_meet(program: str, dtype: str) -> None:
+    x = np.array([0, 3, 3, 1, 9, -1, 3, 0, 3], np.int32)
+    h = np.array([5, 0, 0, 1], bfloat16 if dtype == "bf16" else np.dtype(dtype.replace("i32", "int32").replace("f32", "float32")))
+    run(histogram(f"i:{program}", dtype, **{"B:i": 4}), {"x": Buffer.of(x), "h": Buffer.of(h)})
+    assert h.astype(int).tolist() == [7, 1, 0, 5]
+    late = replace(histogram(dtype=dtype).segments[0].phases[0][-1], mode="store")
+    p = with_items(histogram(dtype=dtype), (*histogram(dtype=dtype).segments[0].phases[0][:-1], late))
+    assert code(p, {"x": Buffer.of(x), "h": Buffer.of(h)}) == "EQK-INT-DOUBLE-WRITE"
 
 
 def test_phases_see_earlier_writes_of_their_instance() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_samples import Block, abi, argmax, elementwise, gemm, masked_total, softmax, with_items
+from program_samples import Block, abi, argmax, elementwise, gemm, histogram, masked_total, softmax, with_items
 
 from eqkir.base.diagnostics import EqkirError
 from eqkir.base.expr import Coord, Dep, Expr, Int, Param, Sym, emax, eq, le, lt
@@ -144,6 +144,18 @@ def masked_argmax(lanes: bool = False) -> Program:
     return Program(a, (Axis("c", Sym("N"), "loop"),), (Segment("g0", ("TUnit",), "grid", (tuple(b.items),)),), bindings, {}, pre, "legal")
 
 
+def histogram_read() -> Program:
+    """Every instance reads a counter that others may still change."""
+    p, b = histogram(), Block(counter=[50])
+    h = b.load("h", (0,), (), "i32")
+    ok = b.let("Index", (lt(0, Sym("H")),), (), (), "bool")
+    b.items[-2] = replace(b.items[-2], args=(ok, *b.items[-2].args[1:]))  # type: ignore[union-attr]
+    b.items = [b.items[-1], *b.items[:-1]]
+    more = replace(p.abi.views[0], name="y", role="out", alias=5)
+    items = (*b.items, *p.segments[0].phases[0], Store("y", 1, (Coord("i"),), h, 1, (), ("i:O1",)))  # %1 is the constant true
+    return replace(with_items(p, items), abi=replace(p.abi, views=(*p.abi.views, more)))
+
+
 def let_after_loop() -> Let:
     return Let(70, "LoadM", ("x", 0, (Coord("c"),), "ptr"), (0, 0), ("c:LC",), "f32")
 
@@ -154,7 +166,8 @@ GOOD: dict[str, Program] = {
     "elementwise-stride": elementwise(("TRev", ("TInter", ("TAx", "i:OB"))), "stride", **{"B:i": 16, "P:g0": 3}),
     "softmax-chunked": TILED, "softmax-lanes": LANES, "softmax-whole": WHOLE, "gemm": gemm(),
     "gemm-tiled": GEMM, "gemm-bf16": gemm(dtype="bf16"), "argmax": argmax("L1"), "argmax-lanes": argmax("LC", "lanes", **{"C:c": 4}),
-    "shifted": shifted(), "gather": gather(), "in-place": in_place(), "halves": halves(), "flattened": reshaped(I * N + J),
+    "shifted": shifted(), "gather": gather(), "in-place": in_place(), "halves": halves(), "histogram": histogram(), "histogram-owned": histogram("i:OB", **{"B:i": 8}),
+    "flattened": reshaped(I * N + J),
     "permuted": reshaped(I, (I, N - 1 - J)), "legal": LEGAL, "legal-lanes": LEGAL_LANES, "legal-dot": LEGAL_DOT,
     "legal-argmax": masked_argmax(), "legal-argmax-lanes": masked_argmax(True), "legal-in-place": in_place(True, True),
     "even": replace(LEGAL_LANES, specializations=(("c:LC", eq(Sym("N") % 4, 0)),)),
@@ -310,6 +323,7 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "structured-carry": ("STAGE", carry(LEGAL_LANES, op="ConLoop")),
     "unmasked-legal-store": ("STAGE", store(LEGAL, masked=False)),
     "masked-structured-store": ("STAGE", store(VEC, masked=True)),
+    "unknown-mode": ("STAGE", store(histogram(), mode="nand")),
     "structured-barrier": ("STAGE", with_items(VEC, (*VEC.segments[0].phases[0], Barrier()))),
     "structured-pipelining": ("STAGE", loop(TILED, stages=3)),
     "defined-twice": ("SCOPE", with_items(VEC, (VEC.segments[0].phases[0][0], *VEC.segments[0].phases[0]))),
@@ -345,6 +359,7 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "constant-not-canonical": ("TYPE", let(VEC, "Const", 1, attrs=("0.10",))),
     "accumulator-narrower": ("TYPE", carry(gemm(), dtype="bf16")),
     "predicate-as-index": ("TYPE", let(gather(), "Index", dtype="index")),
+    "bits-of-floats": ("TYPE", store(histogram(dtype="f32"), mode="xor")),
     "sum-of-bools": ("TYPE", carry(P0, attrs=("any", "tree"))),
     "region-dtype": ("TYPE",
         region(argmax("L1"), lambda r: replace(r, body=tuple(replace(x, attrs=("add",)) if x.id == 4 else x for x in r.body)))
@@ -366,6 +381,7 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "halved-index": ("OWNER", store(VEC, ixs=(I // 2,))),
     "constant-index": ("OWNER", store(VEC, ixs=(Int(0),), valid=90, dims=("i:OB",))),
     "overlapping-rows": ("OWNER", reshaped(I + J)),
+    "scatter-not-atomic": ("OWNER", store(histogram(), mode="store")),
     "diagonal": ("OWNER", reshaped(I, (I, Int(0)))),
     "negative-index": ("BOUNDS", reshaped(I, (I, J - 1))),
     "one-too-far": ("BOUNDS", axis(VEC, "i", extent=N + 1)),
@@ -384,10 +400,12 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "halves-that-meet": ("CROSS",
         every(halves(), lambda i: replace(i, ixs=(Coord("i1") + N - 1,)) if isinstance(i, Store) and i.version == 2 else i)
     ),
+    "atomic-result-read": ("CROSS", histogram_read()),
     "store-before-load": ("VERSION", swapped()),
     "overwritten-in-the-loop": ("VERSION", neighbour()),
     "load-in-the-phase-of-its-store": ("PHASE", same_phase()),
     "workspace-written-in-part": ("BUFFER", axis(shifted(), "i", extent=emax(N - 1, 0))),
+    "atomic-on-nothing": ("BUFFER", view(histogram(), "h", role="out")),
     "workspace-written-where-valid": ("BUFFER",
         phase(shifted(), 0, lambda i: replace(i, attrs=("false",)) if isinstance(i, Let) and i.dtype == "bool" else i)
     ),
