@@ -31,19 +31,10 @@ class Job:
     terms: Callable[[Tensors], int] = lambda t: 16
 
 
-def _like(value: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """In the peer, back to the storage dtype; the reference stays in f64."""
-    return value if x.dtype == torch.float64 else value.to(x.dtype)
-
-
-def _wide(x: torch.Tensor) -> torch.Tensor:
-    return x if x.dtype == torch.float64 else x.float()
-
-
 def _pointwise(f: Callable[..., torch.Tensor], *names: str) -> Job:
-    """Output Y from these views; f works on f32 (f64 in the reference)."""
+    """Output Y from these views, in torch's own arithmetic on their dtype."""
     return Job(
-        lambda t: {"Y": _like(f(*(_wide(t[n]) for n in names)), t[names[0]])},
+        lambda t: {"Y": f(*(t[n] for n in names))},
         scale=lambda t, o: {"Y": sum(t[n].abs() for n in names) + 1.0},
     )
 

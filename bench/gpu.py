@@ -4,6 +4,8 @@
     python bench/gpu.py emit --out out/bench                     artifacts of every workload (and, with --variants, runners-up)
     python bench/gpu.py run --artifacts out/bench --json results.json
 
+    python bench/gpu.py table results.json > bench/RESULTS.md
+
 ``run`` starts one process a workload. There the outputs are poisoned, the inputs fresh and random, and the result is compared with the
 torch formula in f64 before anything is timed; then eqkir's kernels and the peers are timed side by side, and the process measures the
 machine's own copy bandwidth and matrix rate, against which the roofline is stated.
@@ -142,6 +144,19 @@ def one(args: argparse.Namespace) -> int:
     return 0
 
 
+def table(args: argparse.Namespace) -> int:
+    """Print the results as Markdown; later files replace workloads of earlier ones."""
+    import gpu_table
+
+    rows: dict[str, dict[str, Any]] = {}
+    for path in args.results:
+        for r in json.loads(path.read_text())["rows"]:
+            if r["status"] == "ok" or rows.get(r["workload"], r)["status"] != "ok":
+                rows[r["workload"]] = r
+    print(gpu_table.markdown(list(rows.values())), end="")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = parser.add_subparsers(required=True)
@@ -162,6 +177,9 @@ def main() -> int:
     r.add_argument("--seconds", type=float, default=0.6, help="device seconds for timing one implementation")
     r.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     r.set_defaults(call=run)
+    t = sub.add_parser("table", help="results as Markdown")
+    t.add_argument("results", type=Path, nargs="+")
+    t.set_defaults(call=table)
     o = sub.add_parser("one", help="one workload in this process")
     o.add_argument("folder", type=Path)
     o.add_argument("--seconds", type=float, default=0.6)
