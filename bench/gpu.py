@@ -66,7 +66,7 @@ def emit(args: argparse.Namespace) -> int:
                 {"cost_ns": c.cost, "bindings": c.manifest["parameters"], "options": c.manifest["launch_options"]},
             )
         write_atomic(folder / "workload.json", canonical({**w, "candidates": len(k.candidates)}))
-        print(f"{w['name']}: {len(k.candidates)} candidate(s), predicted {k.cost * 1e-6:.4f} ms")
+        print(f"{w['name']}: {len(k.candidates)} candidate(s), predicted {(k.cost or 0) * 1e-6:.4f} ms")
     return 1 if failed else 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 HEAD = """# Measured results
 
 One process a workload on {gpu} (torch {torch}), outputs poisoned, inputs fresh and random, results compared with the f64 formula before
-anything was timed. Medians of CUDA-event times, candidates and peers in turn in one process, buffers rotated past the L2 cache. The floor is
+anything was timed. Medians of CUDA-event times, candidates and peers in turn, buffers rotated past the L2 cache. The floor is
 the larger of bytes / measured copy bandwidth and flops / the library's measured rate, both from the same process. `×` is peer time / our
 time: above 1 we are faster. Written by `python bench/gpu.py table`; the raw rows are in `bench/results/`.
 
