@@ -109,13 +109,15 @@ def gpu() -> tuple[bool, str]:
 
 
 def worked_example() -> tuple[bool, str]:
-    path = ROOT / "docs" / "architecture.md"
-    text = path.read_text() if path.is_file() else ""
+    pages = [ROOT / "docs" / n for n in ("architecture.md", "example.md")]
+    if missing := [p.name for p in pages if not p.is_file()]:
+        return False, f"missing: {', '.join(missing)}"
+    text = "\n".join(p.read_text() for p in pages)
     parts = {
-        "KIR JSON": '"op": "reduce"', "P0": "i0:O1", "e-graph": "RedTree", "chosen program": "i0:OB", "Triton source": "@triton.jit",
+        "KIR JSON": '"op": "reduce"', "P0": "c0:L1", "the e-graph's alternatives": "RedTree", "the chosen program": "c0:LC", "Triton": "@triton.jit",
     }  # fmt: skip
-    missing = [n for n, sign in parts.items() if sign not in text]
-    return not missing, f"softmax from KIR to Triton, {len(text.splitlines())} lines" if not missing else f"missing: {', '.join(missing)}"
+    lacking = [n for n, sign in parts.items() if sign not in text]
+    return not lacking, f"lacks {', '.join(lacking)}" if lacking else f"softmax: {', '.join(parts)}; {len(text.splitlines())} lines"
 
 
 LINES: list[tuple[str, Callable[[], tuple[bool, str]]]] = [
