@@ -64,34 +64,48 @@ def free_labels(node: ENode) -> tuple[str, ...]:
 
 
 def class_labels(graph: FrozenGraph) -> list[frozenset[str]]:
-    """Free labels of every F class: those of its first alternative that has a place, seen through ``FReady`` and ``FPick``."""
+    """Free labels of every F class: those of its first alternative that has a place; others are seen through (`_source`)."""
     out: list[frozenset[str] | None] = [None] * len(graph.classes)
-
-    def get(c: int) -> frozenset[str]:
+    for c in range(len(graph.classes)):
         seen: list[int] = []
-        while out[c] is None:
-            seen.append(c)
-            placed = next((n for n in graph.classes[c] if n.labels is not None), None)
-            step = next(
-                (
-                    n.kids[0]
-                    for n in graph.classes[c]
-                    if n.op in ("FReady", "FForm", "FState", "FFoldLoop", "FFoldWhole", "FWhile", "FPick") and n.kids[0] not in seen
-                ),
-                None,
-            )
+        d: int | None = c
+        while d is not None and out[d] is None and d not in seen:
+            seen.append(d)
+            placed = next((n for n in graph.classes[d] if n.labels is not None), None)
             if placed is not None:
-                out[c] = frozenset(free_labels(placed))
-            elif step is None:
-                out[c] = frozenset()
+                out[d] = frozenset(free_labels(placed))
             else:
-                c = step
-        found = out[c] or frozenset()
-        for d in seen:
-            out[d] = found
-        return found
+                d = _source(graph, d)
+        found = (out[d] if d is not None else None) or frozenset()
+        for e in seen:
+            out[e] = found
+    return [x or frozenset() for x in out]
 
-    return [get(c) for c in range(len(graph.classes))]
+
+def _source(graph: FrozenGraph, c: int) -> int | None:
+    """The class whose place a placeless class shares: behind ``FReady``; a component of a fold is where what it yields is."""
+    for n in graph.classes[c]:
+        if n.op == "FReady":
+            return n.kids[0]
+        if n.op == "FPick":
+            t = n.kids[0]
+            for m in (x for y in graph.classes[t] for x in (graph.classes[y.kids[0]] if y.op == "FReady" else (y,))):
+                if m.labels is not None:
+                    return t
+                if m.op in ("FFoldLoop", "FFoldWhole", "FWhile"):
+                    return _element(graph, m.kids[0 if m.op == "FFoldWhole" else 1], n.attrs[0])
+            return t
+    return None
+
+
+def _element(graph: FrozenGraph, c: int, i: int) -> int | None:
+    """The i-th class of a list."""
+    for _ in range(i + 1):
+        cons = next((n for n in graph.classes[c] if n.op == "FCons"), None)
+        if cons is None:
+            return None
+        found, c = cons.kids
+    return found
 
 
 def implementation(node: ENode) -> str | None:

@@ -11,9 +11,9 @@ e::
     share     1 in an epoch without in and out (a pointwise chain is unrolled over all lanes), TRANSIENT where they exist (the chain
               turns one into the other in place), TRANSIENT_MATRIX after a matrix product
 
-A widening cast is undone by keeping its operand. A fragment of L lanes of w bytes (at least two) takes ``L * w / (4 * threads)``; operands
-of the matrix unit take none; a dot on the vector unit holds its accumulator twice (operand rows and columns). The base is larger where there
-is a matrix product (descriptors, addresses of staged tiles). Constants were fitted to what the compiler reports for sm_90.
+A widening cast is undone by keeping its operand. A fragment of L lanes of w bytes (at least two) takes ``L * w / (4 * threads)``;
+operands of the matrix unit take none; a dot on the vector unit holds its accumulator twice (operand rows and columns). The base is larger
+where there is a matrix product (descriptors, addresses of staged tiles). Constants were fitted to what the compiler reports for sm_90.
 """
 
 from __future__ import annotations
