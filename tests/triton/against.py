@@ -71,7 +71,9 @@ def compare(t: Trial, got: Mapping[str, Array], want: Mapping[str, Array], what:
 def check_all(trials: Sequence[Trial]) -> list[Artifact]:
     """Structured = legal = emitted, for every trial; one batch for the interpreter."""
     artifacts = [emit(t.program) for t in trials]
-    outcomes: list[Outcome] = [r[0] for r in interpret_batch([(a, [Case(t.arrays, t.scalars)]) for a, t in zip(artifacts, trials, strict=True)])]
+    outcomes: list[Outcome] = [
+        r[0] for r in interpret_batch([(a, [Case(t.arrays, t.scalars)]) for a, t in zip(artifacts, trials, strict=True)])
+    ]
     for t, a, o in zip(trials, artifacts, outcomes, strict=True):
         structured = on_program(t.program, t)
         compare(t, on_program(a.legal, t), structured, "legal")

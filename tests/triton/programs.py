@@ -62,15 +62,21 @@ def exprs(ixs: tuple[Any, ...]) -> tuple[Expr, ...]:
 
 
 def abi(kernel: str, *views: tuple[Any, ...], scalars: tuple[tuple[str, str], ...] = (), noalias: bool = True) -> Abi:
-    vs = tuple(ViewParam(n, role, dtype, tuple(lift(e) for e in shape), k if noalias else 0) for k, (n, role, dtype, shape) in enumerate(views))
+    vs = tuple(
+        ViewParam(n, role, dtype, tuple(lift(e) for e in shape), k if noalias else 0) for k, (n, role, dtype, shape) in enumerate(views)
+    )
     names = sorted({e for _, _, _, shape in views for e in shape if isinstance(e, str)})
     groups = (tuple(v.name for v in vs),) if noalias and len(vs) > 1 else ()
     return Abi(kernel, vs, tuple(ScalarParam(*s) for s in scalars), tuple(SymbolParam(n) for n in names), groups)
 
 
-def program(a: Abi, axes: str, order: Order, *phases: Block, mode: str = "grid", options: dict[str, int] | None = None, **bindings: int) -> Program:
+def program(
+    a: Abi, axes: str, order: Order, *phases: Block, mode: str = "grid", options: dict[str, int] | None = None, **bindings: int
+) -> Program:
     """`axes`: ``"i=N/own c=K/loop"``; bindings by letter and axis, ``B_i=4``."""
-    ax = tuple(Axis(n, Sym(e) if not e.isdigit() else lift(int(e)), k) for n, e, k in (x.replace("/", "=").split("=") for x in axes.split()))
+    ax = tuple(
+        Axis(n, Sym(e) if not e.isdigit() else lift(int(e)), k) for n, e, k in (x.replace("/", "=").split("=") for x in axes.split())
+    )
     bound = {k.replace("_", ":", 1): v for k, v in bindings.items()}
     pre = tuple(le(x.extent, v) for x in ax for k, v in bound.items() if k == f"F:{x.name}")
     return Program(a, ax, (Segment("g0", order, mode, tuple(tuple(b.items) for b in phases)),), bound, dict(options or {}), pre)
@@ -154,8 +160,18 @@ def softmax(form: str = "L1", row: str = "O1", mode: str = "tree", dtype: str = 
     return program(a, "r=M/own c=N/loop", ("TAx", r), top, **bindings)
 
 
-def gemm(own: str = "OB", k: str = "LC", order: Order | None = None, impl: str = "mma", dtype: str = "f32", acc: str = "f32", bias: bool = False,
-         options: dict[str, int] | None = None, nt: bool = False, **bindings: int) -> Program:  # fmt: skip
+def gemm(
+    own: str = "OB",
+    k: str = "LC",
+    order: Order | None = None,
+    impl: str = "mma",
+    dtype: str = "f32",
+    acc: str = "f32",
+    bias: bool = False,
+    options: dict[str, int] | None = None,
+    nt: bool = False,
+    **bindings: int,
+) -> Program:
     """c[M, N] = a[M, K] @ b[K, N] (nt: b[N, K]) (+ bias[N], relu)"""
     i, j, k = f"i:{own}", f"j:{own}", f"k:{k}"
     top = Block()
@@ -200,7 +216,9 @@ def argmax_region() -> Region:
     lower = b.let("Bin", ("lt",), (li, ri), (), "bool")
     both = b.let("Bin", ("or",), (b.let("Bin", ("and",), (ln, rn), (), "bool"), eq), (), "bool")
     only = b.let("Bin", ("and",), (ln, b.un("not", rn, (), "bool")), (), "bool")
-    first = b.let("Bin", ("or",), (b.let("Bin", ("or",), (only, gt), (), "bool"), b.let("Bin", ("and",), (both, lower), (), "bool")), (), "bool")
+    first = b.let(
+        "Bin", ("or",), (b.let("Bin", ("or",), (only, gt), (), "bool"), b.let("Bin", ("and",), (both, lower), (), "bool")), (), "bool"
+    )
     v = b.let("Tri", ("select",), (first, lv, rv), (), "f32")
     i = b.let("Tri", ("select",), (first, li, ri), (), "i32")
     return Region(("f32", "i32"), tuple(x for x in b.items if isinstance(x, Let)), (v, i))

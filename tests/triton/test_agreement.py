@@ -138,8 +138,8 @@ def test_argmax_ties_and_nan() -> None:
     trials = [Trial(f"form {k}", p, {"x": inside(x), "v": poisoned([6]), "p": poisoned([6], np.int32)}) for k, p in enumerate(forms)]
     check_all(trials)
     want = np.array([np.argmax(x[0]), 5, 3, 30, 0, 0])
-    from eqkir.emit.triton.checks import Case, interpret_batch
     from eqkir.emit.triton import emit
+    from eqkir.emit.triton.checks import Case, interpret_batch
 
     for p, t in zip(forms, trials, strict=True):
         got = interpret_batch([(emit(p), [Case(t.arrays)])])[0][0]
@@ -172,8 +172,8 @@ def test_gather_with_validity_and_fill() -> None:
 
 
 def test_names_of_a_program_may_collide_with_each_other_and_with_the_module() -> None:
-    from eqkir.program.abi import Abi, Axis, ScalarParam, SymbolParam, ViewParam
     from eqkir.base.expr import Coord, Sym
+    from eqkir.program.abi import Abi, Axis, ScalarParam, SymbolParam, ViewParam
     from eqkir.program.model import Program, Segment
 
     b, d = P.Block(), ("tl:OB",)

@@ -55,7 +55,16 @@ def test_casts_between_all_dtypes_round_once() -> None:
 
 def test_bitcasts() -> None:
     trials = []
-    for src, dst in [("f32", "i32"), ("u32", "f32"), ("f16", "u16"), ("bf16", "i16"), ("f64", "i64"), ("i8", "u8"), ("f8e5m2", "u8"), ("u8", "f8e4m3fn")]:
+    for src, dst in [
+        ("f32", "i32"),
+        ("u32", "f32"),
+        ("f16", "u16"),
+        ("bf16", "i16"),
+        ("f64", "i64"),
+        ("i8", "u8"),
+        ("f8e5m2", "u8"),
+        ("u8", "f8e4m3fn"),
+    ]:
         x = values(src)
         x = x[~np.isnan(x.astype(np.float64))] if src in FLOATS else x
         trials.append(Trial(f"{src} as {dst}", P.casting(src, dst, 1024, bits=True), {"x": x, "y": poisoned([x.size], NUMPY[dst])}))
@@ -87,7 +96,9 @@ def test_binary_operations() -> None:
             x, y = pairs(dtype, fn)
             if dtype == "f8e4m3fn" and fn in ("add", "sub", "mul", "div"):  # overflow is invalid there
                 with np.errstate(all="ignore"):
-                    f = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[fn](x.astype(np.float32), y.astype(np.float32))
+                    f = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[fn](
+                        x.astype(np.float32), y.astype(np.float32)
+                    )
                 x, y = x[np.abs(f) <= 448], y[np.abs(f) <= 448]
             out = np.bool_ if fn in ("eq", "ne", "lt", "le", "gt", "ge") else NUMPY[dtype]
             trials.append(Trial(f"{fn} {dtype}", P.binary(fn, dtype, 1024), {"x": x, "y": y, "z": poisoned([x.size], out)}))
@@ -124,7 +135,14 @@ def test_unary_operations() -> None:
                 eps = float(ml_dtypes.finfo(t).eps)
                 return {"y": 2 * eps * scale(fn, arrays["x"]) + float(ml_dtypes.finfo(t).smallest_subnormal)}
 
-            trials.append(Trial(f"{fn} {dtype}", P.unary(fn, dtype, 1024), {"x": x, "y": poisoned([x.size], out)}, bound=(lambda a: {}) if exact else bound))
+            trials.append(
+                Trial(
+                    f"{fn} {dtype}",
+                    P.unary(fn, dtype, 1024),
+                    {"x": x, "y": poisoned([x.size], out)},
+                    bound=(lambda a: {}) if exact else bound,
+                )
+            )
     check_all(trials)
 
 
@@ -134,7 +152,8 @@ def scale(fn: str, x: np.ndarray) -> np.ndarray:
 
     v = x.astype(np.float64)
     f = {
-        "rsqrt": lambda t: 1 / np.sqrt(t), "sigmoid": lambda t: 1 / (1 + np.exp(-t)), "erf": np.vectorize(math.erf), "erfc": np.vectorize(math.erfc),
+        "rsqrt": lambda t: 1 / np.sqrt(t), "sigmoid": lambda t: 1 / (1 + np.exp(-t)), "erf": np.vectorize(math.erf),
+        "erfc": np.vectorize(math.erfc),
         "i0": np.i0, "asin": np.arcsin, "atan": np.arctan, "lgamma": lambda t: np.vectorize(_lgamma)(t),
     }.get(fn) or getattr(np, fn)  # fmt: skip
     with np.errstate(all="ignore"):
@@ -169,9 +188,12 @@ def test_fused_multiply_add_has_one_rounding() -> None:
 def test_constants_keep_value_and_sign() -> None:
     trials = []
     for dtype, texts in {
-        "f32": ("-0.0", "0.0", "inf", "-inf", "nan", "1e-45", "3.4028234663852886e+38", "0.1"), "f64": ("-0.0", "5e-324", "0.1", "-inf"),
-        "f16": ("-0.0", "65504.0", "6e-08"), "bf16": ("-0.0", "3.3895313892515355e+38"), "f8e5m2": ("-0.0", "57344.0"), "f8e4m3fn": ("-0.0", "448.0"),
-        "u64": (str(2**64 - 1), "0"), "i64": (str(-(2**63)), str(2**63 - 1)), "u32": (str(2**32 - 1),), "i8": ("-128",), "bool": ("true", "false"),
+        "f32": ("-0.0", "0.0", "inf", "-inf", "nan", "1e-45", "3.4028234663852886e+38", "0.1"),
+        "f64": ("-0.0", "5e-324", "0.1", "-inf"),
+        "f16": ("-0.0", "65504.0", "6e-08"), "bf16": ("-0.0", "3.3895313892515355e+38"), "f8e5m2": ("-0.0", "57344.0"),
+        "f8e4m3fn": ("-0.0", "448.0"),
+        "u64": (str(2**64 - 1), "0"), "i64": (str(-(2**63)), str(2**63 - 1)), "u32": (str(2**32 - 1),),
+        "i8": ("-128",), "bool": ("true", "false"),
     }.items():  # fmt: skip
         for text in texts:
             b, d = P.Block(), ("i:OB",)
@@ -211,6 +233,18 @@ def test_reductions_of_every_dtype() -> None:
                 rows = data.copy()
                 if dtype in FLOATS and fn != "sum":
                     rows[1, 20] = np.nan
-                trials.append(Trial(f"{fn} {dtype} {form} {mode}", p, {"x": rows, "y": poisoned([3], NUMPY[dtype]) if dtype != "bool" else np.zeros(3, bool)}))
-                trials.append(Trial(f"{fn} {dtype} empty", p, {"x": rows[:, :0], "y": poisoned([3], NUMPY[dtype]) if dtype != "bool" else np.zeros(3, bool)}))
+                trials.append(
+                    Trial(
+                        f"{fn} {dtype} {form} {mode}",
+                        p,
+                        {"x": rows, "y": poisoned([3], NUMPY[dtype]) if dtype != "bool" else np.zeros(3, bool)},
+                    )
+                )
+                trials.append(
+                    Trial(
+                        f"{fn} {dtype} empty",
+                        p,
+                        {"x": rows[:, :0], "y": poisoned([3], NUMPY[dtype]) if dtype != "bool" else np.zeros(3, bool)},
+                    )
+                )
     check_all(trials)

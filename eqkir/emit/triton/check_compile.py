@@ -10,6 +10,7 @@ from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
 from eqkir.emit.triton.check_worker import load
@@ -60,8 +61,7 @@ def assembled(ptx: str, folder: Path) -> dict[str, int]:
     """Registers a thread, spilled bytes and stack bytes, from the bundled assembler."""
     arch = re.search(r"\.target\s+(sm_\w+)", ptx)
     assert arch
-    tools = triton.knobs.nvidia
-    tool = tools.ptxas if int(re.sub(r"\D", "", arch[1])) < 100 else getattr(tools, "ptxas_blackwell", tools.ptxas)
+    tool = get_ptxas(int(re.sub(r"\D", "", arch[1])))
     with tempfile.NamedTemporaryFile("w", suffix=".ptx", dir=folder) as f:
         f.write(ptx)
         f.flush()

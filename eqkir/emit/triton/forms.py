@@ -50,8 +50,7 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
     "_sigmoid64": (
-        "@triton.jit\ndef _sigmoid64(x):\n    e = libdevice.exp(tl.abs(x) * -1.0)\n"
-        "    return tl.where(x >= 0.0, 1.0, e) / (1.0 + e)\n",
+        "@triton.jit\ndef _sigmoid64(x):\n    e = libdevice.exp(tl.abs(x) * -1.0)\n    return tl.where(x >= 0.0, 1.0, e) / (1.0 + e)\n",
         (),
     ),
     "_exp2": (

@@ -24,9 +24,7 @@ DOT_DTYPE = register(
     "multiply-and-reduce realisation.",
 )  # fmt: skip
 DTYPE = register("EQK-TRI-DTYPE", "operation on an unsupported dtype", "The operation has no form on this dtype in Triton.")
-OPTION = register(
-    "EQK-TRI-OPTION", "launch option out of range", "num_warps is a power of two up to 32, num_stages lies between 1 and 8."
-)
+OPTION = register("EQK-TRI-OPTION", "launch option out of range", "num_warps is a power of two up to 32, num_stages lies between 1 and 8.")
 SYMBOL = register(
     "EQK-TRI-SYMBOL", "symbol without a source", "An extent symbol must be the extent of some view's axis: launch derives it from there."
 )

@@ -82,6 +82,11 @@ class _Phase:
                 if x.op in ("RedTree", "RedLoop"):
                     dtype = self.defs[x.args[0]].dtype
                     self._ask(x.args[0], identity_text(x.attrs[0], dtype))
+                elif x.op in ("RedNTree", "RedNLoop"):
+                    idents = x.inits if isinstance(x, Carry) else x.args[: len(x.args) // 2]
+                    for a, k in zip(x.args[-len(idents) :], idents):
+                        if self.defs[k].op == "Const":
+                            self._ask(a, self.defs[k].attrs[0])
                 elif x.op in ("ConWhole", "ConAccWhole", "ConLoop", "ConAccLoop"):
                     for a in x.args[:2]:
                         self._ask(a, D.literal(0, self.defs[a].dtype))

@@ -86,7 +86,7 @@ def _empty(like, shape, dtype):
     return like.new_empty(shape, dtype=dtype)
 '''
 
-INTEGER = '''
+INTEGER = """
 def _integer(name, value, low, high):
     try:
         n = operator.index(value)
@@ -95,7 +95,7 @@ def _integer(name, value, low, high):
     if not low <= n <= high:
         raise ValueError(f"{KERNEL}: {name} = {n} is outside [{low}, {high}]")
     return n
-'''
+"""
 
 NARROW = '''
 def _odd(x):
