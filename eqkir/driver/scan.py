@@ -31,6 +31,8 @@ def scan(file: str, data: bytes | None = None) -> list[Task | Outcome]:
     `data` stands for the file's contents when given.
     """
     from eqkir.kir import survey, survey_file, verify_kernel
+    from eqkir.kir.helpers import calls, inline
+    from eqkir.kir.verify import verify_helpers
 
     start = time.perf_counter()
     try:
@@ -39,19 +41,24 @@ def scan(file: str, data: bytes | None = None) -> list[Task | Outcome]:
         return [_failed(None, file, "read", e.diagnostics)]
     share = (time.perf_counter() - start) / max(1, len(reading.indices))
     out: dict[int, Task | Outcome] = {b.index: _failed(b.name, file, "read", b.diagnostics) for b in reading.broken}
+    library, wrong = verify_helpers(reading.module, reading.positions)
+    broken = {h.name for h in reading.module.helpers} - set(library.types)
     taken: set[str] = set()
     for place, kernel in zip(reading.indices, reading.module.kernels, strict=True):
         start = time.perf_counter()
-        found, _ = verify_kernel(kernel, place, reading.positions)
+        harmed = any(c.helper in broken for c in calls(kernel.body))
+        found = wrong if harmed else verify_kernel(kernel, place, reading.positions, library)[0]
         if kernel.name in taken:
             found = [*found, _duplicate(kernel.name, place, reading.positions.locate(f"/kernels/{place}/name")[1], file)]
         taken.add(kernel.name)
         if found:
             out[place] = _failed(kernel.name, file, "check", found)
         else:
-            text = reading.module.model_copy(update={"kernels": (kernel,)}).model_dump_json(exclude_none=True)
+            alone = {"helpers": (), "kernels": (inline(kernel, library)[0],)}
+            text = reading.module.model_copy(update=alone).model_dump_json(exclude_none=True)
             out[place] = Task(file, place, kernel.name, text, share + time.perf_counter() - start)
-    return [out[i] for i in sorted(out)]
+    unused = [_failed(None, file, "check", wrong)] if wrong and not any(isinstance(o, Outcome) for o in out.values()) else []
+    return [*unused, *(out[i] for i in sorted(out))]
 
 
 def located(d: dict[str, Any], task: Task) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.kir.codes import CODES, STAGE
+from eqkir.kir.migrate import migrate, oldest
 from eqkir.kir.model import OPERATIONS, VERSION, Kernel, Module
 from eqkir.kir.positions import Positions, escape
 
@@ -173,11 +174,13 @@ class _Reader:
             self.say("VALUE", f"a module is an object, not {_kind(data)}", "", '{"kir": 1, "kernels": […]}')
             self.stop()
         version = data.get("kir")
-        if "kir" not in data or isinstance(version, bool) or version != VERSION or not isinstance(version, int):
-            newer = isinstance(version, int) and not isinstance(version, bool) and version > VERSION
-            what = "no version" if "kir" not in data else f"version {version!r:.40}" + (" is newer than this eqkir" if newer else "")
+        known = isinstance(version, int) and not isinstance(version, bool)
+        if not known or not oldest() <= version <= VERSION:
+            newer = " is newer than this eqkir" if known and version > VERSION else ""
+            what = f"version {version!r:.40}{newer}" if "kir" in data else "no version"
             self.say("VERSION", what, "/kir" if "kir" in data else "", f'"kir": {VERSION}')
             self.stop()
+        data = self.migrated(data, version)
         kernels = data.get("kernels")
         head = {k: v for k, v in data.items() if k != "kernels" or not isinstance(v, list)}
         shell = self.validate(Module, head if "kernels" in head or "kernels" not in data else {**head, "kernels": []}, "")
@@ -198,6 +201,15 @@ class _Reader:
                 break
         module = Module.model_copy(shell, update={"kernels": tuple(k for _, k in good)})
         return Reading(module, tuple(i for i, _ in good), tuple(broken), self.positions)
+
+    def migrated(self, data: dict[str, Any], version: int) -> dict[str, Any]:
+        """The data in the current version; what an older one cannot mean is no module."""
+        try:
+            return migrate(data, version)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+            self.say("VALUE", f"no module of version {version}: {e}", "")
+            self.stop()
+            raise
 
     def validate(self, model: Any, data: Any, pointer: str) -> Any:
         try:
