@@ -82,6 +82,9 @@ class Abstract:
     nodes: list[VNode] = field(default_factory=list)
     groups: tuple[Group, ...] = ()
     origins: dict[int, str] = field(default_factory=dict)  # node id -> "kernel/op id file:line"; comments only
+    #: (alias class, version) -> the ``strict`` axes of the ordered loops inside which that version lives, outermost first: it changes with every
+    #: step, so whoever reads or makes it stays inside. The first version of a loop's body is what the step before (or the loop's start) left.
+    inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     _ids: dict[VNode, int] = field(default_factory=dict, repr=False)
     _free: dict[int, frozenset[str]] = field(default_factory=dict, repr=False)
 
@@ -118,10 +121,14 @@ class Abstract:
                     todo += missing
         return self._free[i]
 
+    def inside(self, view: str, version: int) -> tuple[str, ...]:
+        """The ordered loops inside which a version of a view lives."""
+        return self.inner.get((self.abi.view(view).alias, version), ())
+
     def _free_of(self, n: VNode) -> frozenset[str]:
         out = frozenset().union(*(self._free[a] for a in n.args))
         if n.op == "Load":
-            out = out.union(*(axes_in(e) for e in n.attrs[2]))
+            out = out.union(*(axes_in(e) for e in n.attrs[2]), self.inside(n.attrs[0], n.attrs[1]))
         elif n.op == "Index":
             out = out | axes_in(n.attrs[0])
         elif n.op == "Form":

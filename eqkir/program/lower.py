@@ -59,7 +59,10 @@ class Facts:
         for g in p.groups:
             for ph in g.phases:
                 reads = {(p.abi.view(p.nodes[i].attrs[0]).alias, p.nodes[i].attrs[1]) for i in reachable(p, ph) if p.nodes[i].op == "Load"}
-                late |= {(s.view, s.version) for s in ph if any(a == p.abi.view(s.view).alias and v < s.version for a, v in reads)}
+                late |= {
+                    (s.view, s.version) for s in ph
+                    if p.inside(s.view, s.version) or any(a == p.abi.view(s.view).alias and v < s.version for a, v in reads)
+                }
         f.late = frozenset(late)
         return f
 
@@ -84,15 +87,16 @@ class Facts:
 
     def put_axes(self, s: Put) -> frozenset[str]:
         """The iteration space of a store: axes of its index map, its data-dependent coordinates, its value and its validity."""
-        return frozenset().union(*(axes_in(e) for e in s.ixs), *(self.program.free(i) for i in self.put_roots(s)))
+        inside = self.program.inside(s.view, s.version)
+        return frozenset(inside).union(*(axes_in(e) for e in s.ixs), *(self.program.free(i) for i in self.put_roots(s)))
 
     def put_depth(self, s: Put) -> int:
         return max(self.depth(i) for i in self.put_roots(s))
 
     def nest(self, s: Put) -> tuple[str, ...]:
-        """Loop axes of a store, in the order in which its index map names them, then the others; scanned ones come last."""
+        """Loop axes of a store: ordered loops around it, those that its index map names, then the others; scanned ones come last."""
         kinds = {a.name: a.kind for a in self.program.axes}
-        axes = [a for e in s.ixs for a in sorted(axes_in(e))] + sorted(self.put_axes(s))
+        axes = [*self.program.inside(s.view, s.version), *(a for e in s.ixs for a in sorted(axes_in(e))), *sorted(self.put_axes(s))]
         names = dict.fromkeys(a for a in axes if kinds[a] not in ("own", "mem"))
         scanned = {scan_axis(self.program.nodes[i]) for i in reachable(self.program, [s]) if self.program.nodes[i].op in SCANS}
         return tuple(sorted(names, key=lambda a: a in scanned))
@@ -284,4 +288,4 @@ def conservative(program: Abstract) -> Program:
     segments = r.segments()
     origin = {i: program.origins[v] for (_, _, _, v), i in r.requests.items() if v in program.origins}
     dag, segs, origins = erase(r.dag, segments, origin)
-    return schedule(dag, segs, program.abi, program.axes, origins=origins)
+    return schedule(dag, segs, program.abi, program.axes, origins=origins, inner=program.inner)

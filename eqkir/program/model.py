@@ -134,8 +134,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Legal stage: every thread of the instance arrives before any goes on, and sees what the others wrote before. Explicit before a store
-    whose alias class the same phase has loaded (a thread may hold a late copy of the old element); implied between phases."""
+    """Every thread of the instance arrives before any goes on, and sees what the others wrote before. Explicit in an ordered
+    loop between accesses that depend on each other through memory, and, in the legal stage, before a store whose alias class the same phase has
+    loaded (a thread may hold a late copy of the old element); implied between phases."""
 
 
 Item = Union[Let, Loop, Store, Barrier]
@@ -174,6 +175,8 @@ class Program:
     preconditions: tuple[Expr, ...] = ()
     stage: str = "structured"  # structured | legal
     origins: dict[str, str] = field(default_factory=dict)  # "segment/phase/id", the first two counted -> text; comments only
+    #: (alias class, version) -> ordered loops (strict axes) inside which that version lives; see `Abstract.inner`
+    inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     #: legal stage: (label, launch predicate under which every lane of the label is active); a provider may compile both cases
     specializations: tuple[tuple[str, Expr], ...] = ()
 

@@ -15,7 +15,7 @@ from eqkir.base.expr import le
 from eqkir.base.dtypes import identity
 from eqkir.program.abi import Abi, Axis, axis_of, step_parameter, traversal
 from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag, flat
-from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Segment, Store
+from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Segment, Store
 from eqkir.program.table import ROWS
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
@@ -51,6 +51,7 @@ def schedule(
     bindings: dict[str, int] | None = None,
     options: dict[str, int] | None = None,
     origins: dict[int, str] | None = None,
+    inner: dict[tuple[int, int], tuple[str, ...]] | None = None,
 ) -> Program:
     """A structured `Program`. Raises ScheduleError."""
     out, names = [], {}
@@ -58,7 +59,7 @@ def schedule(
     for g, s in enumerate(segments):
         phases = []
         for p, roots in enumerate(s.phases):
-            b = _Phase(dag, roots, abi, axes)
+            b = _Phase(dag, roots, abi, axes, inner or {})
             phases.append(b.block(()))
             whole |= b.whole
             for i, sid in b.ids.items():
@@ -68,12 +69,14 @@ def schedule(
     rank = {a.name: a for a in axes}
     bound = dict(bindings or {})
     pre = [le(rank[a].extent, bound[f"F:{a}"]) for a in sorted(whole) if f"F:{a}" in bound]
-    return Program(abi, axes, tuple(out), bound, dict(options or {}), tuple(p for p in pre if p.value != 1), origins=names)
+    return Program(abi, axes, tuple(out), bound, dict(options or {}), tuple(p for p in pre if p.value != 1), origins=names, inner=inner or {})
 
 
 class _Phase:
-    def __init__(self, dag: Dag, roots: Iterable[int], abi: Abi, axes: tuple[Axis, ...]) -> None:
-        self.dag, self.abi = dag, abi
+    def __init__(
+        self, dag: Dag, roots: Iterable[int], abi: Abi, axes: tuple[Axis, ...], inner: dict[tuple[int, int], tuple[str, ...]]
+    ) -> None:
+        self.dag, self.abi, self.inner = dag, abi, inner
         self.rank = {a.name: i for i, a in enumerate(axes)}
         self.kinds = {a.name: a.kind for a in axes}
         self.roots = tuple(dict.fromkeys(roots))
@@ -84,6 +87,7 @@ class _Phase:
         self.phi_ids: dict[tuple[Path, str], list[int]] = {}
         self.tuples: dict[int, list[int]] = {}
         self.known: dict[Any, int] = {}
+        self.fences: dict[Path, set[tuple[Any, Any]]] = defaultdict(set)  # (first, then) that depend through memory
         self.scan_carries: dict[Path, list[Carry]] = defaultdict(list)
         self.before: dict[Path, list[Item]] = defaultdict(list)
         self.used = self._reach()
@@ -191,25 +195,39 @@ class _Phase:
         self.edges[h][consumer].add(self.item(k))
 
     def _memory(self) -> None:
-        loads = [i for i in self.used if self.dag.nodes[i].op == "FLoad"]
-        stores = [i for i in self.used if self.dag.nodes[i].op == "SStore"]
-        for s in stores:
-            sv, sver, six = self.dag.nodes[s].attrs[:3]
-            for ld in loads:
-                lv, lver, lix = self.dag.nodes[ld].attrs[:3]
-                if self.abi.view(lv).alias != self.abi.view(sv).alias:
+        """Dependences through memory: older loads before the store that ends their version, younger ones after the store that made it."""
+        touch = [(i, *self.dag.nodes[i].attrs[:3]) for i in self.used if self.dag.nodes[i].op in ("FLoad", "SStore")]
+        stores = [t for t in touch if self.dag.nodes[t[0]].op == "SStore"]
+        for s, sv, sver, six in stores:
+            alias = self.abi.view(sv).alias
+            for o, ov, over, oix in touch:
+                if o == s or self.abi.view(ov).alias != alias:
                     continue
-                if lver >= sver:
-                    raise ScheduleError("a phase reads what it writes")
-                a, b = self.home[s], self.home[ld]
-                d = 0
-                while d < min(len(a), len(b)) and a[d] == b[d]:
-                    d += 1
-                if d and (sv, six) != (lv, lix):
-                    raise ScheduleError("a loop overwrites what another of its iterations reads")
-                first = ld if len(b) == d else b[: d + 1]
-                then = s if len(a) == d else a[: d + 1]
-                self.edges[a[:d]][then].add(first)
+                is_store = self.dag.nodes[o].op == "SStore"
+                ordered = set(self.inner.get((alias, sver), ())) & set(self.inner.get((alias, over), ()))
+                if not ordered and over >= sver:
+                    if not is_store:
+                        raise ScheduleError("a phase reads what it writes")
+                    continue
+                self._order(s, o, sver, over, ordered, is_store, (sv, six) == (ov, oix))
+
+    def _order(self, s: int, o: int, sver: int, over: int, ordered: set[str], is_store: bool, same: bool) -> None:
+        a, b = self.home[s], self.home[o]
+        d = 0
+        while d < min(len(a), len(b)) and a[d] == b[d]:
+            d += 1
+        if not same and any(x not in ordered for x, _, _ in a[:d]):
+            raise ScheduleError("a loop overwrites what another of its iterations reads")
+        late_item = s if len(a) == d else a[: d + 1]
+        other = o if len(b) == d else b[: d + 1]
+        before = over < sver
+        if before or not is_store:  # two stores are ordered once, from the younger one
+            first, then = (other, late_item) if before else (late_item, other)
+            if first == then:
+                raise ScheduleError("accesses of one item depend on each other")
+            self.edges[a[:d]][then].add(first)
+            if ordered:
+                self.fences[a[:d]].add((first, then))
 
     # ---------------------------------------------------------------- layout
     def block(self, path: Path) -> tuple[Item, ...]:
@@ -229,9 +247,14 @@ class _Phase:
         heapq.heapify(heap)
         out: list[Item] = []
         done = 0
+        fences, since = self.fences.get(path, set()), set[Any]()
         while heap:
             _, it = heapq.heappop(heap)
             done += 1
+            if any(then == it and first in since for first, then in fences):
+                out.append(Barrier())
+                since = set()
+            since.add(it)
             out += self.loop(it) if isinstance(it, tuple) else self.node(it)
             for u in users[it]:
                 need[u].discard(it)
@@ -239,6 +262,8 @@ class _Phase:
                     heapq.heappush(heap, (key(u), u))
         if done < len(items):
             raise ScheduleError("cyclic dependences between loops of one block")
+        if path and any(path[-1][0] in axes for axes in self.inner.values()):  # the next step sees what this one wrote
+            out.append(Barrier())
         return tuple(out)
 
     def new(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 from eqkir.extract.graph import FrozenGraph, Selection
@@ -97,9 +98,10 @@ def decode(
     abi, axes = (program.abi, program.axes) if isinstance(program, Abstract) else program
     d = _Decoder(graph, selection)
     segments = d.segments()
-    p = schedule(d.dag, segments, abi, axes, bindings=bindings, options=options, origins=d.origins)
+    inner = program.inner if isinstance(program, Abstract) else {}
+    p = schedule(d.dag, segments, abi, axes, bindings=bindings, options=options, origins=d.origins, inner=inner)
     used = _used_parameters(p)
-    return Program(p.abi, p.axes, p.segments, {k: v for k, v in p.bindings.items() if k in used}, p.options, p.preconditions, origins=p.origins)
+    return replace(p, bindings={k: v for k, v in p.bindings.items() if k in used})
 
 
 def _used_parameters(p: Program) -> set[str]:

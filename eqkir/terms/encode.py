@@ -23,10 +23,10 @@ _TABLE_FIELDS = {
     "sliced": ("String",), "oneslice": ("String",), "member": ("String", "String", "String"), "inslice": ("String",), "loopable": ("String",),
     "step-block": ("String", "String"), "step-chunk": ("String", "String"), "step-whole": ("String", "String"), "shared": ("String",),
     "private": ("String",), "en": ("String",), "VEC": ("L",), "INST": ("L",), "dmax": ("i64",), "late": ("String", "i64"),
-    "early": ("String", "i64"), "consumer1": ("V", "V"), "orders": ("St", "AL"), "vdt": ("String", "String"), "alias": ("String", "String"),
+    "early": ("String", "i64"), "consumer1": ("V", "V"), "orders": ("St", "AL"), "vdt": ("String", "String"), "verlab": ("String", "i64", "L"), "alias": ("String", "String"),
     "base": ("G", "L"),
 }  # fmt: skip
-_FUNCTIONS = {"axlab", "coordlab", "vdt", "alias", "base"}  # the last field is the output
+_FUNCTIONS = {"axlab", "coordlab", "vdt", "verlab", "alias", "base"}  # the last field is the output
 
 
 LABEL_KINDS = {
@@ -304,6 +304,10 @@ class _Encoder:
         for v in self.p.abi.views:
             self.add("vdt", v.name, v.dtype)
             self.add("alias", v.name, f"m{v.alias}")
+        puts = [s for g in self.p.groups for ph in g.phases for s in ph]
+        reads = [self.p.nodes[i].attrs[:2] for i in reachable(self.p, puts) if self.p.nodes[i].op == "Load"]
+        for view, version in sorted({*map(tuple, reads), *((s.view, s.version) for s in puts)}):
+            self.add("verlab", view, version, self.labels(self.axis_labels(self.p.inside(view, version))))
         for a, b in single_uses(self.p):
             self.add("consumer1", a, b)
 

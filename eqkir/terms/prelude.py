@@ -54,6 +54,7 @@ _TABLES: Final = """
 (relation consumer1 (V V))                 ; authored single use: operand, its only user
 (relation orders (St AL))                  ; loop nests of a store
 (function vdt (String) String :no-merge)   ; dtype of a view
+(function verlab (String i64) L :no-merge) ; labels of the ordered loops inside which a version of a view lives
 (function alias (String) String :no-merge) ; alias class of a view
 ; derived facts
 (function ixf (IX) L :no-merge) (function ixfL (IXL) L :no-merge)
@@ -103,7 +104,7 @@ def _value_facts(r: Row) -> list[str]:
     out = []
     structured = r.bound >= 0
     axis = names[r.bound] if structured else ""
-    extra_free = {"Index": [("(= i0 (ixf a0))", "i0")], "Load": [("(= i0 (ixfL a2))", "i0")]}.get(r.name, [])
+    extra_free = {"Index": [("(= i0 (ixf a0))", "i0")], "Load": [("(= i0 (ixfL a2))", "i0"), ("(= i1 (verlab a0 a1))", "i1")]}.get(r.name, [])
 
     def fact(fn: str, value: str, q: str = "", need: bool = True) -> None:
         qs = " ".join(f"(= x_{v} ({fn}{s} {v}))" for v, s in kids) if need else ""
@@ -181,8 +182,8 @@ _FACTS: Final = """
 (rule ((= l (VCons h t)) (hasd h m) (hasdL t n)) ((hasdL l (max m n))) :ruleset facts)
 (rule ((= l (VCons h t))) ((nth l 0 h)) :ruleset facts)
 (rule ((= l (VCons h t)) (nth t i v)) ((nth l (+ i 1) v)) :ruleset facts)
-(rule ((= s (APut b n ix md v w ds)) (= i (ixfL ix)) (= x (occ v)) (= y (occ w)) (= z (occL ds)))
-      ((set (occS s) (set-union i (set-union x (set-union y z))))) :ruleset facts)
+(rule ((= s (APut b n ix md v w ds)) (= i (ixfL ix)) (= x (occ v)) (= y (occ w)) (= z (occL ds)) (= fi (verlab b n)))
+      ((set (occS s) (set-union fi (set-union i (set-union x (set-union y z)))))) :ruleset facts)
 (rule ((= s (APut b n ix md v w ds)) (= x (rd v)) (= y (rd w)) (= z (rdL ds)) (= al (alias b)))
       ((set (rdS s) (set-union x (set-union y z))) (set (wrS s) (set-of al)) (onephase s)) :ruleset facts)
 (rule ((= s (APut b n ix md v w ds)) (hasd v k) (hasd w l) (hasdL ds m)) ((hasdS s (max k (max l m)))) :ruleset facts)
@@ -217,8 +218,8 @@ _PLACE: Final = """
 (rule ((= f (AtS x s)) (= s (APut b n ix md v w ds)) (late b n) (dmax k) (orders s al)) ((union f (Nest x (Top) k al s))) :ruleset place :name "store-last")
 (rule ((= f (Nest x p k al s)) (= al (ACons a r)) (lab a l) (set-contains x l) (looped l)) ((union f (Nest x (In p a l k) k r s))) :ruleset place :name "store-loop")
 (rule ((= f (Nest x p k al s)) (= al (ACons a r)) (lab a l) (set-contains x l) (whole l)) ((union f (Nest x p k r s))) :ruleset place :name "store-whole")
-(rule ((= f (Nest x p k al s)) (= al (ANil)) (= s (APut b n ix md v w ds)) (= i (ixfL ix)) (= fv (flab v)) (= fw (flab w)) (= fd (flabL ds)))
-      ((union f (SStore (set-intersect x (set-union (set-union i fv) (set-union fw fd))) p b n ix md (Want x p k v) (Want x p k w) (WantL x p k ds)))) :ruleset place :name "store")
+(rule ((= f (Nest x p k al s)) (= al (ANil)) (= s (APut b n ix md v w ds)) (= i (ixfL ix)) (= fv (flab v)) (= fw (flab w)) (= fd (flabL ds)) (= fi (verlab b n)))
+      ((union f (SStore (set-intersect x (set-union fi (set-union (set-union i fv) (set-union fw fd)))) p b n ix md (Want x p k v) (Want x p k w) (WantL x p k ds)))) :ruleset place :name "store")
 ; ---- positions: a value without the innermost loop's axis belongs to the block outside, at the stage of that loop
 (rule ((= f (Want x p k v)) (= o (occ v))) ((union f (At (set-intersect x o) p k v))) :ruleset place :name "want")
 (rule ((= f (WantL x p k l)) (= l (VCons h t))) ((union f (FCons (Want x p k h) (WantL x p k t)))) :ruleset place :name "want-list")

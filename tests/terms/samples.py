@@ -178,3 +178,19 @@ def halving() -> Abstract:
 
 
 SAMPLES |= {"cumsum": cumsum, "pair_scan": pair_scan, "recurrence": recurrence, "attention": attention, "halving": halving}
+
+
+def running_buffer() -> Abstract:
+    """b[j] += X[t, j] for t in order, on a buffer; after every step Y[t] = sum_j b[j]."""
+    views = [("X", "in", "f32", ("T", "C")), ("Y", "out", "f32", ("T",)), ("b", "workspace", "f32", ("C",))]
+    axes = [("c0", "T", "strict"), ("c1", "C", "loop"), ("c2", "C", "loop")]
+    p = program(views, ["T", "C"], axes)  # type: ignore[arg-type]
+    p.inner = {(2, 2): ("c0",), (2, 3): ("c0",), (1, 1): ("c0",)}
+    zero = put(p, "b", ("c2",), p.const("0.0", "f32"), version=1)
+    new = p.make("Bin", ("add",), (load(p, "b", "c1", version=2), load(p, "X", "c0", "c1")), "f32")
+    total = p.make("Red", ("sum", "c1"), (load(p, "b", "c1", version=3),), "f32")
+    p.groups = (Group("g0", (), ((zero,), (put(p, "b", ("c1",), new, version=3), put(p, "Y", ("c0",), total)))),)
+    return p
+
+
+SAMPLES["running_buffer"] = running_buffer
