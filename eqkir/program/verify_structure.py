@@ -7,7 +7,7 @@ from eqkir.base.expr import ATOMS, Expr, atoms, le, ne
 from eqkir.program import ops
 from eqkir.program.abi import TRAVERSALS, axis_of, parameter, traversal
 from eqkir.program.model import Barrier, Carry, Let, Loop, Program, Region, Store, order_labels
-from eqkir.program.ops import CARRIES, IMPLS, INITS, LETS, MODES, REDUCTIONS, REGION_LETS, SIDES, STORE_MODES
+from eqkir.program.ops import CARRIES, IMPLS, INITS, LETS, MODES, ORDERS, REDUCTIONS, REGION_LETS, SIDES, STORE_MODES
 from eqkir.program.verify_prove import Prover
 from eqkir.program.verify_scope import Phase, Place, Report, lets, loops
 
@@ -40,6 +40,9 @@ def check_interface(program: Program, say: Report) -> None:
     for k, (label, _) in enumerate(program.specializations):
         if not _exists(program, label) or parameter(label) is None or program.stage != "legal":
             say(f"a specialization of {label}", f"/specializations/{k}")
+    for k, s in enumerate(program.segments):
+        if s.mode not in ("grid", "stride") or not s.phases or not _well_formed_order(s.order):
+            say(f"segment {s.group} with mode {s.mode} and {len(s.phases)} phases", f"/segments/{k}")
     known = {v.name for v in abi.views}
     for k, g in enumerate(abi.noalias):
         for n in sorted(set(g) - known):
@@ -273,6 +276,15 @@ def _labels(items: object) -> set[str]:
 def label_of(x: Let) -> str:
     """The label that a structured let binds (or Active speaks of), or an empty text."""
     return ops.label_of(x.op, x.attrs)
+
+
+def _well_formed_order(t: object) -> bool:
+    """Whether a tuple is an order term."""
+    if not isinstance(t, tuple) or not t or t[0] not in ORDERS:
+        return False
+    if t[0] == "TAx":
+        return len(t) == 2 and isinstance(t[1], str)
+    return len(t) == ORDERS[t[0]] + 1 and all(map(_well_formed_order, t[1:]))
 
 
 def _well_formed(label: str) -> bool:

@@ -308,6 +308,8 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "symbol-without-values": ("INTERFACE",
         replace(P0, abi=replace(P0.abi, symbols=(replace(P0.abi.symbols[0], lo=3, hi=2), P0.abi.symbols[1])))
     ),
+    "segment-without-phases": ("INTERFACE", replace(VEC, segments=(replace(VEC.segments[0], phases=()),))),
+    "no-order": ("INTERFACE", order(VEC, ("TProd", ("TAx", "i:OB")))),
     "noalias-of-nothing": ("INTERFACE", replace(P0, abi=replace(P0.abi, noalias=(("x", "q"),)))),
     "specialization-of-nothing": ("INTERFACE", replace(LEGAL_LANES, specializations=(("c", le(N, 3)),))),
     "extent-of-a-coordinate": ("LAUNCH", axis(P0, "c", extent=Coord("r"))),
