@@ -114,7 +114,7 @@ def worked_example() -> tuple[bool, str]:
         return False, f"missing: {', '.join(missing)}"
     text = "\n".join(p.read_text() for p in pages)
     parts = {
-        "KIR JSON": '"op": "reduce"', "P0": "c0:L1", "the e-graph's alternatives": "RedTree", "the chosen program": "c0:LC", "Triton": "@triton.jit",
+        "KIR JSON": '"op": "reduce"', "P0": "c0:L1", "e-graph": "RedTree", "chosen program": "c0:LC", "Triton": "@triton.jit",
     }  # fmt: skip
     lacking = [n for n, sign in parts.items() if sign not in text]
     return not lacking, f"lacks {', '.join(lacking)}" if lacking else f"softmax: {', '.join(parts)}; {len(text.splitlines())} lines"
