@@ -123,7 +123,7 @@ class Abstract:
 
     def inside(self, view: str, version: int) -> tuple[str, ...]:
         """The ordered loops inside which a version of a view lives."""
-        return self.inner.get((self.abi.view(view).alias, version), ())
+        return self.inner.get((self.abi.view(view).alias, version), ()) if self.inner else ()
 
     def _free_of(self, n: VNode) -> frozenset[str]:
         out = frozenset().union(*(self._free[a] for a in n.args))
