@@ -7,21 +7,22 @@ the functions. Nothing is tuned per kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from eqkir.base.dtypes import FLOATS, NUMPY
-from eqkir.kir import binding
-from eqkir.kir.binding import Binding, bind
+from eqkir.kir import binding, envelope_memory, envelope_ops, envelope_scan
+from eqkir.kir.binding import bind
+from eqkir.kir.envelope_machine import Enveloper, rule
 from eqkir.kir.floats import Array
-from eqkir.kir.interval import Num, exact, move
-from eqkir.kir.machine import SHARED, Machine
 from eqkir.kir.memory import ViewArg
 from eqkir.kir.model import Kernel
 from eqkir.kir.reference_codes import Trap
+
+EVALUATORS = (envelope_memory, envelope_ops, envelope_scan)  # importing them registers their rules
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,94 +54,23 @@ class Comparison:
     first: str = ""
 
 
-@dataclass(slots=True, eq=False)
-class Cells:
-    """Enclosures of every element of one memory."""
-
-    lo: Array
-    hi: Array
-    nan: Array
-    amb: Array
-
-    def forget(self, index: Array) -> None:
-        """Nothing is known any more of these elements."""
-        self.amb[index], self.nan[index] = True, False
-        if self.lo.dtype == np.float64:
-            self.lo[index], self.hi[index] = -np.inf, np.inf
-
-
-class Enveloper(Machine[Num]):
-    """Values are enclosures (`kir.interval`)."""
-
-    rules: ClassVar[dict[str, Callable[[Any, Any], None]]] = dict(SHARED)
-
-    def __init__(self, binding: Binding) -> None:
-        super().__init__(binding)
-        self.cells: dict[int, Cells] = {}
-        for name in sorted(binding.views):
-            if self.memory.width[name] != 1:
-                raise binding_error(name)
-            g = self.memory.group[name]
-            if g not in self.cells:
-                self.cells[g] = self._contents(g)
-
-    def _contents(self, group: int) -> Cells:
-        names = sorted(k for k, g in self.memory.group.items() if g == group)
-        if len({self.binding.views[k].memory.dtype for k in names}) > 1:
-            raise binding_error(names[0])
-        base = min(self.memory.origin[k] for k in names)
-        size = max(self.memory.origin[k] + self.binding.views[k].memory.size for k in names) - base
-        flat = np.zeros(size, self.binding.views[names[0]].memory.dtype)
-        for k in names:
-            at = self.memory.origin[k] - base
-            flat[at : at + self.binding.views[k].memory.size] = self.binding.views[k].memory
-        x = exact(flat)
-        nan = np.zeros(size, bool) if x.nan is None else x.nan
-        return Cells(x.lo.copy(), x.lo.copy(), nan, np.zeros(size, bool))
-
-    def locate(self, view: str) -> tuple[Cells, int]:
-        """The enclosures behind a view, and the index of its memory's element 0 in them."""
-        g = self.memory.group[view]
-        return self.cells[g], self.memory.origin[view] - min(self.memory.origin[k] for k, h in self.memory.group.items() if h == g)
-
-    def repeat(self, value: Num, n: int) -> Num:
-        return move(lambda a: np.repeat(a, n, axis=0), value) if value.shape[0] > 1 else value
-
-    def exact(self, a: Array) -> Num:
-        return exact(a)
-
-    def result(self, view: str) -> Envelope:
-        """The envelope of one view."""
-        arg = self.binding.views[view]
-        dtype = self.binding.params[view].dtype
-        index = np.full(arg.shape, arg.offset, np.int64)
-        for k, s in enumerate(arg.strides):
-            index += (np.arange(arg.shape[k]) * s).reshape(-1, *[1] * (len(arg.shape) - k - 1))
-        cells, at = self.locate(view)
-        lo, hi, nan, amb = (a[index + at] for a in (cells.lo, cells.hi, cells.nan, cells.amb))
-        written = self.memory.written[index + self.memory.origin[view]]
-        if dtype not in FLOATS:
-            return Envelope(dtype, lo, np.zeros(lo.shape), amb, written, lo, lo)
-        with np.errstate(all="ignore"):  # ends may be infinite
-            mid = np.where(lo == hi, lo, np.where((lo == -np.inf) & (hi == np.inf), 0.0, lo / 2 + hi / 2))
-            bound = np.where(lo == hi, 0.0, np.maximum(hi - mid, mid - lo))
-        mid, lo, hi = (np.where(nan, np.nan, v) for v in (mid, lo, hi))
-        return Envelope(dtype, mid, np.where(nan, 0.0, bound), amb, written, lo, hi)
-
-
-def binding_error(view: str) -> Exception:
-    """Aliasing that the envelope does not follow."""
-    return binding.error("UNSUPPORTED", f"{view} shares bytes with a view of another dtype or alignment")
-
-
-def rule(op: str) -> Callable[[Callable[[Enveloper, Any], None]], Callable[[Enveloper, Any], None]]:
-    """Register the enclosure of an operation under its ``op`` literal."""
-
-    def register(f: Callable[[Enveloper, Any], None]) -> Callable[[Enveloper, Any], None]:
-        Enveloper.rules[op] = f
-        return f
-
-    return register
+def result(m: Enveloper, view: str) -> Envelope:
+    """The envelope of one view."""
+    arg, r = m.binding.views[view], m.memory.views[view]
+    dtype = r.dtype
+    index = np.full(arg.shape, arg.offset, np.int64)
+    for k, s in enumerate(arg.strides):
+        index += (np.arange(arg.shape[k]) * s).reshape(-1, *[1] * (len(arg.shape) - k - 1))
+    cells, at = m.locate_cells(r)
+    lo, hi, nan, amb = (a[index + at] for a in (cells.lo, cells.hi, cells.nan, cells.amb))
+    written = r.allocation.written[index + r.origin]
+    if dtype not in FLOATS:
+        return Envelope(dtype, lo, np.zeros(lo.shape), amb, written, lo, lo)
+    with np.errstate(all="ignore"):  # ends may be infinite
+        mid = np.where(lo == hi, lo, np.where((lo == -np.inf) & (hi == np.inf), 0.0, lo / 2 + hi / 2))
+        bound = np.where(lo == hi, 0.0, np.maximum(hi - mid, mid - lo))
+    mid, lo, hi = (np.where(nan, np.nan, v) for v in (mid, lo, hi))
+    return Envelope(dtype, mid, np.where(nan, 0.0, bound), amb, written, lo, hi)
 
 
 def envelope(
@@ -153,9 +83,13 @@ def envelope(
 
     Raises EqkirError like `reference.run`; invalid input is diagnosed where it is certain, and ambiguous where it is possible.
     """
-    m = Enveloper(bind(kernel, args, symbols or {}, constexprs or {}))
+    bound = bind(kernel, args, symbols or {}, constexprs or {})
+    m = Enveloper(bound)
     m.start()
-    return {k: m.result(k) for k, p in m.binding.params.items() if p.role != "in"}
+    while m.grown:  # points met at elements whose old values were taken for certain
+        m = Enveloper(bound, m.contested)
+        m.start()
+    return {k: result(m, k) for k, p in m.binding.params.items() if p.role != "in"}
 
 
 def compare(expected: Mapping[str, Envelope], actual: Mapping[str, Array | ViewArg]) -> Comparison:
@@ -196,6 +130,4 @@ def _judge(e: Envelope, a: Array) -> tuple[Array, Array]:
     return good, np.where((e.bound > 0) & np.isfinite(ratio), ratio, 0.0)
 
 
-from eqkir.kir import envelope_ops  # noqa: E402  (it registers its rules)
-
-__all__ = ["Comparison", "Envelope", "Enveloper", "Trap", "compare", "envelope", "envelope_ops", "rule"]
+__all__ = ["Comparison", "Envelope", "Enveloper", "Trap", "compare", "envelope", "rule"]

@@ -9,9 +9,10 @@ import numpy as np
 
 from eqkir.base.dtypes import FLOATS
 from eqkir.kir import interval
-from eqkir.kir.envelope import Enveloper
+from eqkir.kir.envelope_machine import Enveloper
 from eqkir.kir.floats import Array, grid
-from eqkir.kir.interval import Num, both, joined, move, to_rank
+from eqkir.kir.interval import Num, at, both, joined, move
+from eqkir.kir.machine import to_rank
 from eqkir.kir.reference_structured import leaves
 
 #: safety factor on the largest radius over the followed trees
@@ -30,7 +31,7 @@ def generic(m: Enveloper, op: Any) -> None:
         flat = [move(lambda v: leaves([v], op.axes, batch)[0][0], x) for x in xs]  # [n, batch * count]
         with interval.enclosing_reals():
             trees = [*_sequential(m, op, flat, start, count), _balanced(m, op, flat, count)]
-        out = [move(lambda v: v.reshape(batch, *others), _hull([t[c] for t in trees])) for c in range(len(start))]
+        out = [move(lambda v: v.reshape(batch, *others), hull([t[c] for t in trees])) for c in range(len(start))]
     m.env.update(zip(op.results, out, strict=True))
 
 
@@ -46,9 +47,9 @@ def _sequential(m: Enveloper, op: Any, flat: Sequence[Num], start: Sequence[Num]
         state = [move(lambda v: np.broadcast_to(v, (2 * size,)), m.repeat(i, 2 * count)) for i in start]
         ways = [move(lambda v: np.stack([v, v[::-1]], -1).reshape(n, 2 * size), f) for f in flat]
         for k in range(n):
-            state = m.call(op.combine, [*state, *(_at(w, k) for w in ways)])
+            state = m.call(op.combine, [*state, *(at(w, k) for w in ways)])
     both_ways = [_shaped(_like(c, 2 * size), size, 2) for c in state]
-    return [[_at(c, (slice(None), k)) for c in both_ways] for k in (0, 1)]
+    return [[at(c, (slice(None), k)) for c in both_ways] for k in (0, 1)]
 
 
 def _balanced(m: Enveloper, op: Any, flat: Sequence[Num], count: int) -> list[Num]:
@@ -57,14 +58,10 @@ def _balanced(m: Enveloper, op: Any, flat: Sequence[Num], count: int) -> list[Nu
     while (n := level[0].shape[1]) > 1:
         pairs = n // 2
         with m.nested(count * pairs):
-            sides = [[_shaped(_at(c, (slice(None), slice(k, 2 * pairs, 2))), -1) for c in level] for k in (0, 1)]
+            sides = [[_shaped(at(c, (slice(None), slice(k, 2 * pairs, 2))), -1) for c in level] for k in (0, 1)]
             done = [_like(c, p.shape[0]) for c, p in zip(m.call(op.combine, [*sides[0], *sides[1]]), sides[0], strict=True)]
         level = [_append(_shaped(d, -1, pairs), c, 2 * pairs) for d, c in zip(done, level, strict=True)]
-    return [_at(c, (slice(None), 0)) for c in level]
-
-
-def _at(x: Num, index: Any) -> Num:
-    return move(lambda v: v[index], x)
+    return [at(c, (slice(None), 0)) for c in level]
 
 
 def _shaped(x: Num, *shape: int) -> Num:
@@ -91,7 +88,7 @@ def _append(x: Num, rest: Num, start: int) -> Num:
     return Num(x.dtype, lo, hi, join(x.nan, rest.nan), join(x.amb, rest.amb))
 
 
-def _hull(trees: Sequence[Num]) -> Num:
+def hull(trees: Sequence[Num]) -> Num:
     """One component over the followed trees: certain when all agree, else the largest radius times `TREES` about the first."""
     dtype = trees[0].dtype
     amb = None
@@ -114,3 +111,17 @@ def _hull(trees: Sequence[Num]) -> Num:
     low, high = interval.zero_signs(low, high, signs.all((0, 1)) | ~signs.any((0, 1)))
     amb = interval.less(amb, nan)
     return interval.settled(Num(dtype, low, high, nan, amb))
+
+
+def stacked(parts: Sequence[Num], axis: int) -> Num:
+    """Enclosures of one dtype joined along an axis that they have."""
+
+    def mask(pick: str) -> Array | None:
+        masks = [getattr(p, pick) for p in parts]
+        if all(v is None for v in masks):
+            return None
+        return np.concatenate([np.zeros(p.shape, bool) if v is None else v for p, v in zip(parts, masks, strict=True)], axis)
+
+    lo = np.concatenate([p.lo for p in parts], axis)
+    hi = np.concatenate([p.hi for p in parts], axis) if parts[0].dtype in FLOATS else lo
+    return Num(parts[0].dtype, lo, hi, mask("nan"), mask("amb"))

@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from eqkir.base.dtypes import FLOATS, NUMPY, WIDENED
+from eqkir.base.dtypes import FLOATS, WIDENED
 from eqkir.kir import elementwise, interval, interval_functions, interval_reduce
 from eqkir.kir import interval_arithmetic as arithmetic
 from eqkir.kir import interval_decision as decision
-from eqkir.kir.envelope import Enveloper, rule
-from eqkir.kir.envelope_generic import generic
+from eqkir.kir.envelope_generic import generic, stacked
+from eqkir.kir.envelope_machine import Enveloper, rule
 from eqkir.kir.floats import Array
-from eqkir.kir.interval import Num, both, exact, joined, move, to_rank
-from eqkir.kir.machine import spread
-from eqkir.kir.reference_codes import Trap
-from eqkir.kir.reference_ops import aligned_coords, reshaped, to_shape, transposed
+from eqkir.kir.interval import Num, both, exact, joined, move
+from eqkir.kir.randomness import philox, uniform
+from eqkir.kir.reference_ops import reshaped, to_shape, transposed
 from eqkir.kir.reference_structured import matrices, to_back
 
 
@@ -101,77 +100,28 @@ def transpose(m: Enveloper, op: Any) -> None:
     m.env[op.results[0]] = move(lambda a: transposed(a, op.perm), m.env[op.x])
 
 
-# ------------------------------------------------------------------------------------------------ memory
-def _steering(m: Enveloper, op: Any) -> tuple[Array | None, Array | None]:
-    """Where an access is in doubt: ambiguous coordinates, ambiguous validity (aligned by the caller)."""
-    doubts = [m.env[c].amb for c in op.coords]
-    coord = [d for d in doubts if d is not None]
-    valid = m.env[op.valid].amb if op.valid else None
-    return (np.logical_or.reduce(spread(coord)) if coord else None), valid
+@rule("join")
+def join(m: Enveloper, op: Any) -> None:
+    x, y = (interval.plain(v) for v in joined(m.env[op.x], m.env[op.y]))
+    m.env[op.results[0]] = stacked([move(lambda a: a[..., None], v) for v in (x, y)], -1)
 
 
-def _flag(a: Array | None, shape: tuple[int, ...]) -> Array:
-    return np.zeros(shape, bool) if a is None else to_rank(a, shape)
+# ------------------------------------------------------------------------------------------------ random numbers
+def _words(m: Enveloper, op: Any) -> tuple[Array, Array | None]:
+    seed, counter = joined(m.env[op.seed], m.env[op.counter])
+    return philox(seed.lo, counter.lo), both(seed.amb, counter.amb)
 
 
-@rule("load")
-def load(m: Enveloper, op: Any) -> None:
-    param = m.binding.params[op.view]
-    fill = m.env[op.fill] if op.fill else exact(np.zeros(1, NUMPY[param.dtype]))
-    doubt, unsure = _steering(m, op)
-    valid = m.env[op.valid].lo if op.valid else None
-    if unsure is not None and valid is not None:  # reads where it may be valid; the result is ambiguous there
-        valid = valid & ~unsure
-    if doubt is not None:
-        valid = ~doubt if valid is None else np.logical_and(*spread([valid, ~doubt]))
-    coords, valid, (shaped,) = aligned_coords([m.env[c].lo for c in op.coords], valid, [fill.lo])
-    if valid is not None:
-        valid = np.broadcast_to(valid, np.broadcast_shapes(valid.shape, (1, *shaped.shape[1:])))
-    a = m.memory.locate(op.view, coords, valid, m.batch)
-    m.memory.read(op.view, param.role, a)
-    cells, at = m.locate(op.view)
-    if cells.lo.size == 0:
-        m.env[op.results[0]] = move(lambda v: to_rank(v, a.address.shape), fill)
-        return
-    index = a.address + at
-    lo, hi, nan, amb = cells.lo[index], cells.hi[index], cells.nan[index], cells.amb[index]
-    value = Num(param.dtype, lo, hi if param.dtype in FLOATS else lo, nan if nan.any() else None, amb if amb.any() else None)
-    if a.valid is not None:
-        value = decision.select(exact(a.valid), *joined(value, fill))
-    if doubt is not None or unsure is not None:
-        amb = both(value.amb, _flag(doubt, value.shape) | _flag(unsure, value.shape))
-        value = interval.settled(replace(value, amb=amb, nan=interval.less(value.nan, amb)))
-    m.env[op.results[0]] = value
+@rule("random_bits")
+def random_bits(m: Enveloper, op: Any) -> None:
+    words, amb = _words(m, op)
+    m.env[op.results[0]] = Num("u32", words, words, None, amb)
 
 
-@rule("store")
-def store(m: Enveloper, op: Any) -> None:
-    doubt, unsure = _steering(m, op)
-    valid = m.env[op.valid].lo if op.valid else None
-    if unsure is not None and valid is not None:
-        valid = valid | unsure
-    if doubt is not None:
-        valid = ~doubt if valid is None else np.logical_and(*spread([valid, ~doubt]))
-    value = m.env[op.value]
-    coords, valid, _ = aligned_coords([m.env[c].lo for c in op.coords], valid, [value.lo])
-    a = m.memory.locate(op.view, coords, valid, m.batch)
-    try:
-        value = move(lambda v: to_rank(v, a.address.shape), value)
-    except ValueError:
-        raise Trap("SHAPE", f"value of shape {value.shape[1:]} stored at coordinates of shape {a.address.shape[1:]}") from None
-    m.memory.write(op.view, a)
-    cells, at = m.locate(op.view)
-    keep = np.ones(a.address.shape, bool) if a.valid is None else a.valid
-    index = (a.address + at)[keep]
-    old = cells.amb[index]
-    cells.lo[index], cells.hi[index] = value.lo[keep], value.hi[keep]
-    cells.nan[index] = False if value.nan is None else value.nan[keep]
-    cells.amb[index] = False if value.amb is None else value.amb[keep]
-    if unsure is not None:
-        cells.forget(index[_flag(unsure, a.address.shape)[keep] | old])
-    if doubt is not None and doubt.any():  # somewhere in the view
-        lo, hi = m.binding.views[op.view].span()
-        cells.forget(np.arange(lo + at, hi + at))
+@rule("random_uniform")
+def random_uniform(m: Enveloper, op: Any) -> None:
+    words, amb = _words(m, op)
+    m.env[op.results[0]] = interval.settled(replace(exact(uniform(words)), amb=amb))
 
 
 # ------------------------------------------------------------------------------------------------ structured

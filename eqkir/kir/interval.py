@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from eqkir.base.dtypes import FLOATS
 from eqkir.kir.elementwise import NAME
 from eqkir.kir.floats import FORMATS, NARROW, Array, grid, ulp
-from eqkir.kir.machine import spread
+from eqkir.kir.machine import spread, to_rank
 from eqkir.kir.reference_codes import Trap
 
 Mask = Array | None  # None: nowhere
@@ -66,6 +66,16 @@ def move(f: Callable[[Array], Array], x: Num) -> Num:
     raw = None if x.raw is None else (f(x.raw[0]), f(x.raw[1]))
     start = None if x.start is None else Start(f(x.start.lo), f(x.start.hi), f(x.start.size), x.start.n)
     return Num(x.dtype, lo, lo if x.hi is x.lo else f(x.hi), nan, amb, raw, start)
+
+
+def at(x: Num, index: Any) -> Num:
+    """Indexed like a numpy array."""
+    return move(lambda a: a[index], x)
+
+
+def plain(x: Num) -> Num:
+    """Without the freedom to fuse what made it."""
+    return x if x.raw is None and x.start is None else replace(x, raw=None, start=None)
 
 
 def settled(x: Num) -> Num:
@@ -182,7 +192,3 @@ def joined(*nums: Num) -> list[Num]:
     shape = spread([n.lo for n in nums])[0].shape
     return [n if n.shape == shape else move(lambda a: to_rank(a, shape), n) for n in nums]
 
-
-def to_rank(a: Array, shape: tuple[int, ...]) -> Array:
-    """Broadcast with batch axis: missing axes go behind it."""
-    return np.broadcast_to(a.reshape(a.shape[0], *[1] * (len(shape) - a.ndim), *a.shape[1:]), shape)

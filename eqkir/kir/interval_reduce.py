@@ -56,7 +56,7 @@ def _extremum(fn: str, x: Num, nan: Array | None, amb: Array | None) -> Num:
     return finish(x.dtype, low, high, certain, nan, amb, exact_op=True)
 
 
-def _wide(dtype: str) -> tuple[type, float]:
+def wide_float(dtype: str) -> tuple[type, float]:
     """The float that sums are evaluated in, and its unit roundoff."""
     wide: type = np.longdouble if dtype == "f64" else np.float64
     return wide, float(np.finfo(wide).eps) / 2
@@ -67,7 +67,7 @@ def _sum(x: Num, acc: str, nan: Array | None, amb: Array | None, fused: bool) ->
     n, fmt = x.shape[-1], FORMATS[acc]
     hide = both(x.nan, x.amb)
     lo, hi = (np.where(np.isfinite(v), v, 0.0) if hide is None else np.where(hide | np.isinf(v), 0.0, v) for v in (x.lo, x.hi))
-    wide, u = _wide(acc)
+    wide, u = wide_float(acc)
     size = np.sum(np.maximum(np.abs(lo), np.abs(hi)), -1, dtype=wide) * (1 + gamma(n, u))
     growth = gamma(n if fused else n - 1, unit(acc)) if n > 1 else 0.0
     computed, slack = (size * gamma(n + 1, u) if n > 1 else size * 0), size * growth
@@ -136,7 +136,7 @@ def contract(a: Num, b: Num, acc: str) -> Num:
     k, fmt = a.shape[-1], FORMATS[acc]
     if k == 0:
         return exact(np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), NUMPY[acc]))
-    wide, u = _wide(acc)
+    wide, u = wide_float(acc)
     (ca, ra, oa), (cb, rb, ob) = _centre(a), _centre(b)
     mid = np.matmul(ca.astype(wide), cb.astype(wide))
     size = np.matmul(np.abs(ca) + ra, np.abs(cb) + rb) * (1 + gamma(2 * k, 2.0**-53))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqkir.base.dtypes import NUMPY
 from eqkir.kir.floats import Array
 from eqkir.kir.reference_codes import Trap
 
@@ -84,119 +85,146 @@ class Access:
         return self.cell.reshape(-1) if self.valid is None else self.cell[self.valid]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Level:
-    """Who touched each cell inside one `parallel`: lowest and highest point that wrote and that read it."""
+Touched = dict[str, tuple[Array, Array]]  # kind of access -> lowest and highest point by cell
 
-    divisor: list[int]
-    wrote: tuple[Array, Array]
-    read: tuple[Array, Array]
+
+class Allocation:
+    """Memory that views share, or the copies of a buffer. A *cell* is the largest byte unit in which every view is aligned.
+
+    `written`: cells that the kernel wrote; `touched`: by enclosing parallel, who touched each cell.
+    """
+
+    def __init__(self, cells: int) -> None:
+        self.size = cells
+        self.written = np.zeros(cells, bool)
+        self.scratch = np.zeros(cells, np.int64)
+        self.touched: dict[str, Touched] = {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resource:
+    """A view or buffer of one call. `origin`: its element 0's cell; `width`: cells an element; `copies`: of a buffer, one a lane
+    of its scope, each of `shape` (0: a view)."""
+
+    name: str
+    dtype: str
+    role: str  # in, out, inout, buffer
+    memory: Array
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    allocation: Allocation
+    origin: int = 0
+    width: int = 1
+    copies: int = 0
+
+
+def conflict(a: str, b: str) -> bool:
+    """Whether accesses of two kinds to one element by different points are a race. Kinds: ``read``, ``write``, and updates, which
+    go with others of their own kind only."""
+    return a == b == "write" or (a != b)
 
 
 class Memory:
-    """All views of a call. A *cell* is the largest byte unit in which every view of its allocation is aligned."""
+    """The views of a call and what is known of their cells."""
 
-    def __init__(self, views: Mapping[str, ViewArg]) -> None:
-        self.views = dict(views)
-        self.origin: dict[str, int] = {}  # view -> cell of memory[0]
-        self.width: dict[str, int] = {}  # view -> cells an element
-        self.group: dict[str, int] = {}  # view -> allocation
-        total = self._allocate()
-        self.written = np.zeros(total, bool)
-        self.scratch = np.zeros(total, np.int64)
-        self.levels: list[_Level] = []
-
-    def _allocate(self) -> int:
-        start = {k: int(v.memory.__array_interface__["data"][0]) for k, v in self.views.items()}
-        order = sorted(self.views, key=lambda k: (start[k], k))
-        groups: list[list[str]] = []
+    def __init__(self, views: Mapping[str, ViewArg], roles: Mapping[str, str], dtypes: Mapping[str, str]) -> None:
+        self.views: dict[str, Resource] = {}
+        self.groups: list[list[str]] = []  # views by allocation
+        start = {k: int(v.memory.__array_interface__["data"][0]) for k, v in views.items()}
         end = -1
-        for k in order:
-            if not groups or start[k] >= end:
-                groups.append([])
-            groups[-1].append(k)
-            end = max(end, start[k] + self.views[k].memory.nbytes)
-        total = 0
-        for g, names in enumerate(groups):
+        for k in sorted(views, key=lambda k: (start[k], k)):
+            if not self.groups or start[k] >= end:
+                self.groups.append([])
+            self.groups[-1].append(k)
+            end = max(end, start[k] + views[k].memory.nbytes)
+        for names in self.groups:
             base = start[names[0]]
-            unit = math.gcd(*(self.views[k].memory.itemsize for k in names), *(start[k] - base for k in names))
+            unit = math.gcd(*(views[k].memory.itemsize for k in names), *(start[k] - base for k in names))
+            a = Allocation(max((start[k] - base + views[k].memory.nbytes) // unit for k in names))
             for k in names:
-                self.origin[k], self.width[k], self.group[k] = total + (start[k] - base) // unit, self.views[k].memory.itemsize // unit, g
-            total += max((start[k] - base + self.views[k].memory.nbytes) // unit for k in names)
-        return total
+                v = views[k]
+                place = ((start[k] - base) // unit, v.memory.itemsize // unit)
+                self.views[k] = Resource(k, dtypes[k], roles[k], v.memory, v.offset, v.shape, v.strides, a, *place)
+
+    def allocate(self, name: str, dtype: str, shape: tuple[int, ...], copies: int) -> Resource:
+        """A fresh buffer, one copy a lane; its contents are undefined."""
+        count = math.prod(shape)
+        memory = np.zeros(count * copies, NUMPY[dtype])
+        return Resource(name, dtype, "buffer", memory, 0, shape, row_major(shape), Allocation(memory.size), copies=copies)
 
     # -------------------------------------------------------------------------------------------- accesses
-    def locate(self, view: str, coords: Sequence[Array], valid: Array | None, batch: int) -> Access:
-        """Check bounds of the valid elements and compute their addresses; `coords` are aligned (one batch axis in front)."""
-        arg = self.views[view]
+    def locate(self, r: Resource, coords: Sequence[Array], valid: Array | None, batch: int, copy: Array | None = None) -> Access:
+        """Check bounds of the valid elements and compute their addresses; `coords` are aligned (one batch axis in front). `copy`: of a
+        buffer, by lane."""
         shape = np.broadcast_shapes((batch,), *((c.shape[0],) for c in coords), *(() if valid is None else ((valid.shape[0],),)))
         rest = np.broadcast_shapes(*(c.shape[1:] for c in coords), *(() if valid is None else (valid.shape[1:],)))
         full = (*shape, *rest)
         ok = None if valid is None else np.broadcast_to(valid, full)
-        address = np.full(full, arg.offset, np.int64)
-        for k, (c, n, s) in enumerate(zip(coords, arg.shape, arg.strides, strict=True)):
-            bad = (c < 0) | (c >= n)
+        address = np.full(full, r.offset, np.int64)
+        for k, (c, n, s) in enumerate(zip(coords, r.shape, r.strides, strict=True)):
+            bad = outside(c, n)
             if bool(np.any(bad)) and bool(np.any(bad if ok is None else bad & ok)):
                 at = np.broadcast_to(c, full)[np.broadcast_to(bad if ok is None else bad & ok, full)].reshape(-1)[0]
-                raise Trap("BOUNDS", f"coordinate {int(at)} on axis {k} of {view}, whose extent is {n}")
+                raise Trap("BOUNDS", f"coordinate {int(at)} on axis {k} of {r.name}, whose extent is {n}")
             wide = np.where(bad, 0, c).astype(np.int64) if bool(np.any(bad)) else c.astype(np.int64)
             address += wide * s
+        if copy is not None:
+            address += copy.reshape(-1, *[1] * len(rest)) * math.prod(r.shape)
         if ok is not None:
             address = np.where(ok, address, 0)
-        return Access(address, self.origin[view] + address * self.width[view], ok)
+        return Access(address, r.origin + address * r.width, ok)
 
-    def _spread(self, view: str, cells: Array) -> Array:
-        w = self.width[view]
-        return cells if w == 1 else (cells[:, None] + np.arange(w)).reshape(-1)
+    def _spread(self, r: Resource, cells: Array) -> Array:
+        return cells if r.width == 1 else (cells[:, None] + np.arange(r.width)).reshape(-1)
 
-    def read(self, view: str, role: str, a: Access) -> None:
-        """Note a read. Traps on an unwritten element of an `out` view and on a race."""
-        cells = self._spread(view, a.cells())
-        if role == "out" and not bool(self.written[cells].all()):
-            raise Trap("READ-OUT", f"an element of {view} is read before it was written")
-        self._note(view, cells, a, False)
+    def check_written(self, r: Resource, a: Access) -> None:
+        """Trap on an element of an `out` view or of a buffer that nothing wrote yet."""
+        if r.role in ("out", "buffer") and not bool(r.allocation.written[self._spread(r, a.cells())].all()):
+            raise Trap("READ-OUT" if r.role == "out" else "READ-BUFFER", f"an element of {r.name} is read before it was written")
 
-    def write(self, view: str, a: Access) -> None:
-        """Note a write. Traps on an element written twice by the store and on a race."""
-        cells = self._spread(view, a.cells())
-        serial = np.arange(cells.size)
-        self.scratch[cells] = serial
-        self._note(view, cells, a, True)
-        if not bool(np.array_equal(self.scratch[cells], serial)):
-            raise Trap("INJECTIVE", f"a store to {view} writes one element twice")
-        self.written[cells] = True
+    def mark_written(self, r: Resource, a: Access, distinct: bool) -> None:
+        """Note that elements were written. `distinct`: trap when one element occurs twice."""
+        cells = self._spread(r, a.cells())
+        if distinct:
+            serial = np.arange(cells.size)
+            r.allocation.scratch[cells] = serial
+            if not bool(np.array_equal(r.allocation.scratch[cells], serial)):
+                raise Trap("INJECTIVE", f"a store to {r.name} writes one element twice")
+        r.allocation.written[cells] = True
 
     # -------------------------------------------------------------------------------------------- parallel
-    def enter(self, points: int) -> None:
-        """Start a parallel whose innermost batch multiplies by `points`."""
-        for level in self.levels:
-            level.divisor[0] *= points
-        n = self.written.size
-
-        def pair() -> tuple[Array, Array]:
-            return np.full(n, NONE), np.full(n, -1, np.int64)
-
-        self.levels.append(_Level([1], pair(), pair()))
-
-    def leave(self, points: int) -> None:
-        self.levels.pop()
-        for level in self.levels:
-            level.divisor[0] //= points
-
-    def _note(self, view: str, cells: Array, a: Access, write: bool) -> None:
-        if not self.levels:
+    def note(self, r: Resource, a: Access, kind: str, levels: Mapping[str, Array]) -> None:
+        """Note who touches what: `levels` holds the number of the point by lane for each enclosing parallel. Traps on a race."""
+        alloc = r.allocation
+        for gone in [k for k in alloc.touched if k not in levels]:
+            del alloc.touched[gone]
+        cells = self._spread(r, a.cells())
+        if not levels or not cells.size:
             return
-        ids = np.broadcast_to(np.arange(a.cell.shape[0]).reshape(-1, *[1] * (a.cell.ndim - 1)), a.cell.shape)
-        point = ids.reshape(-1) if a.valid is None else ids[a.valid]
-        point = np.repeat(point, self.width[view])
-        for level in self.levels:
-            p = point // level.divisor[0]
-            low, high = level.wrote if write else level.read
-            np.minimum.at(low, cells, p)
-            np.maximum.at(high, cells, p)
-            w0, w1, r0, r1 = (x[cells] for x in (*level.wrote, *level.read))
-            foreign = (w1 >= 0) & ((w0 != w1) | ((r1 >= 0) & ((r0 != w0) | (r1 != w0))))
-            if bool(foreign.any()):
-                k = int(np.flatnonzero(foreign)[0])
-                what = "written by two points" if w0[k] != w1[k] else "written by one point and read by another"
-                raise Trap("RACE", f"an element of {view} is {what}")
+        for level, points in levels.items():
+            ids = np.broadcast_to(points.reshape(-1, *[1] * (a.cell.ndim - 1)), a.cell.shape)
+            point = np.repeat(ids.reshape(-1) if a.valid is None else ids[a.valid], r.width)
+            table = alloc.touched.setdefault(level, {})
+            if kind not in table:
+                table[kind] = np.full(alloc.size, NONE), np.full(alloc.size, -1, np.int64)
+            low, high = table[kind]
+            np.minimum.at(low, cells, point)
+            np.maximum.at(high, cells, point)
+            for other, (olow, ohigh) in table.items():
+                if conflict(kind, other):
+                    self._race(r, cells, kind, other, (low[cells], high[cells], olow[cells], ohigh[cells]))
+
+    def _race(self, r: Resource, cells: Array, kind: str, other: str, seen: tuple[Array, Array, Array, Array]) -> None:
+        low, high, olow, ohigh = seen
+        foreign = (ohigh >= 0) & ((low != high) | (olow != low) | (ohigh != low))
+        if bool(foreign.any()):
+            verbs = {"read": "read", "write": "written"}
+            a, b = (verbs.get(k, f"updated ({k})") for k in sorted((kind, other), reverse=True))
+            what = "written by two points" if kind == other else f"{a} by one point and {b} by another"
+            raise Trap("RACE", f"an element of {r.name} is {what}")
+
+
+def outside(c: Array, n: int) -> Array:
+    """Which coordinates are no index of an axis of extent n."""
+    return np.asarray((c < 0) | (c >= n)) if c.dtype.kind == "i" else np.asarray(c >= n)

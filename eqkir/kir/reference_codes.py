@@ -30,13 +30,17 @@ _TABLE: dict[str, tuple[str, str]] = {
         "an `out` element is read before it was written",
         "The contents of an `out` view are undefined until a store wrote them.",
     ),
+    "READ-BUFFER": (
+        "a buffer element is read before it was written",
+        "A buffer without an initial value holds nothing: the author owes a write before every read.",
+    ),
     "INJECTIVE": (
         "one store writes an element twice",
         "A plain store needs coordinates that name distinct memory elements.",
     ),
     "RACE": (
         "two points of a parallel touch one element",
-        "Points are unordered: an element that one point writes no other point reads or writes.",
+        "Points are unordered: an element that one point writes no other point reads or writes, but by atomics and reductions of one kind.",
     ),
     "INTEGER": (
         "an integer operation without a result",
@@ -45,6 +49,14 @@ _TABLE: dict[str, tuple[str, str]] = {
     "CAST": (
         "a cast without a result",
         "NaN, an infinity or an out-of-range value to an integer, and overflow of f8e4m3fn, are invalid input.",
+    ),
+    "METADATA": (
+        "sparse metadata that names no place",
+        "one_of_two: places 0 and 1; two_of_four: places 0 to 3, increasing within a group.",
+    ),
+    "ENDLESS": (
+        "a loop that does not end",
+        "The interpreter gives up on a while loop after 2^20 iterations.",
     ),
     "SHAPE": (
         "shapes that do not fit at run time",

@@ -12,8 +12,8 @@ from eqkir.kir import elementwise, floats
 from eqkir.kir.elementwise import NAME
 from eqkir.kir.floats import Array
 from eqkir.kir.machine import align
-from eqkir.kir.reference import Reference, rule
 from eqkir.kir.reference_codes import Trap
+from eqkir.kir.reference_machine import Reference, rule
 from eqkir.kir.reference_ops import product_of
 
 S = TypeVar("S")
