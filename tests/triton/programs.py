@@ -284,3 +284,18 @@ def gather(**bindings: int) -> Program:
 
 def with_options(p: Program, **options: int) -> Program:
     return replace(p, options=options)
+
+
+def recurrence(row: str = "OB", **bindings: int) -> Program:
+    """h = h / 2 + x[r, c] along c; y[r, c] = h: an ordered loop that carries a value and stores."""
+    r, c = f"r:{row}", "c:L1"
+    top = Block()
+    zero = top.const("0.0")
+    h = top.new()
+    b = top.body()
+    new = b.bin("add", b.bin("mul", h, b.const("0.5"), (r,)), b.load("x", ("r", "c"), (r, c)), (r, c))
+    b.store("y", ("r", "c"), new, (r, c))
+    top.loop(c, b, (Carry(h, "Phi", (), (new,), (zero,), (r,), "f32"),))
+    top.store("last", ("r",), h, (r,))
+    a = abi("recurrence", ("x", "in", "f32", ("M", "N")), ("y", "out", "f32", ("M", "N")), ("last", "out", "f32", ("M",)))
+    return program(a, "r=M/own c=N/strict", ("TAx", r), top, **bindings)

@@ -184,3 +184,20 @@ def test_names_of_a_program_may_collide_with_each_other_and_with_the_module() ->
     a = Abi("names", views, (ScalarParam("pid", "f32"),), (SymbolParam("kernel"),))
     p = Program(a, (Axis("tl", Sym("kernel"), "own"),), (Segment("x", ("TAx", "tl:OB"), "grid", (tuple(b.items),)),), {"B:tl": 16})
     check_all([Trial("names", p, {"x": f32(37), "x_s0": f32(37), "lambda": poisoned([37])}, {"pid": 2.0})])
+
+
+def test_ordered_recurrence_with_stores() -> None:
+    forms = [P.recurrence("O1"), P.with_options(P.recurrence(B_r=8), num_stages=3)]
+    shapes = [(3, 7), (9, 5), (1, 0)]
+    arrays = [{"x": inside(f32(m, n)), "y": poisoned([m, n]), "last": poisoned([m])} for m, n in shapes]
+    a = check_all([Trial(f"form {k} {n}", p, x) for k, p in enumerate(forms) for n, x in zip(shapes, arrays, strict=True)])
+    assert "num_stages=3" in a[-1].source and "num_stages" not in a[0].source.split("OPTIONS")[1].split("def kernel")[1]
+
+
+def test_loads_are_not_prefetched_over_stores_that_they_may_depend_on() -> None:
+    from dataclasses import replace
+
+    p = P.with_options(P.recurrence(B_r=8), num_stages=3)
+    alias = replace(p, abi=replace(p.abi, views=tuple(replace(v, alias=0) for v in p.abi.views), noalias=()))
+    a = check_all([Trial("may alias", alias, {"x": f32(9, 5), "y": poisoned([9, 5]), "last": poisoned([9])})])[0]
+    assert "num_stages=" not in a.source.split("def kernel")[1].split("_PLANS")[0] and "tl.debug_barrier()" in a.source

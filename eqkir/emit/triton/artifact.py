@@ -40,10 +40,10 @@ def emit(program: Program, *, name: str = "") -> Artifact:
 
     Raises EqkirError (EQK-TRI-…) for what Triton cannot express, KeyError for an unbound parameter.
     """
+    found = check(program)
+    if found:
+        raise EqkirError(*found)
     if program.stage == "structured":
-        found = check(program)
-        if found:
-            raise EqkirError(*found)
         program = legalize(program)
     m = module_source(program, name)
     return Artifact(

@@ -1,9 +1,9 @@
-"""What Triton cannot express, refused with the reason. A pure check of a structured program whose parameters are bound."""
+"""What Triton cannot express, refused with the reason. A pure check of a program whose parameters are bound."""
 
 from __future__ import annotations
 
 from eqkir.base.diagnostics import Diagnostic, register
-from eqkir.program.abi import parameter
+from eqkir.program.abi import parameter, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Store, order_labels
 from eqkir.program.ops import UNARY
 
@@ -29,7 +29,17 @@ SYMBOL = register(
     "EQK-TRI-SYMBOL", "symbol without a source", "An extent symbol must be the extent of some view's axis: launch derives it from there."
 )
 
+OPERATION = register(
+    "EQK-TRI-OPERATION", "construct without a Triton form", "The provider does not write this construct of physical programs."
+)
+
 NUMEL = 1 << 20
+LETS = frozenset(
+    "Const Scalar Index Un Bin Tri Cast Bitcast Pick Load RedTree RedNTree ConWhole ConAccWhole "
+    "Active LoadM FragRed FragRedN Dot Splat Trans".split()
+)
+CARRIES = frozenset("RedLoop RedNLoop ConLoop ConAccLoop Phi".split())
+TRAVERSALS = frozenset("O1 OB L1 LC W".split())
 DOTS = {
     ("f16", "f16", "f32"): 16, ("bf16", "bf16", "f32"): 16, ("f32", "f32", "f32"): 16, ("f8e4m3fn", "f8e4m3fn", "f32"): 32,
     ("f8e5m2", "f8e5m2", "f32"): 32, ("i8", "i8", "i32"): 32,
@@ -74,6 +84,7 @@ class _Check:
     def fragment(self, dims: tuple[str, ...], where: str, labels_only: bool = False) -> None:
         numel = 1
         for d in dict.fromkeys(dims):
+            self.known(traversal(d), TRAVERSALS, where)
             p = parameter(d)
             if p is None:
                 continue
@@ -87,21 +98,30 @@ class _Check:
         if numel > NUMEL and not labels_only:
             self.say(FRAGMENT, f"a fragment over {', '.join(dims)} has {numel} elements", where, f"at most {NUMEL}")
 
+    def known(self, name: str, names: frozenset[str], where: str) -> None:
+        if name not in names:
+            self.say(OPERATION, name, where, ", ".join(sorted(names)))
+
     def block(self, items: tuple[Item, ...], where: str) -> None:
         for n, i in enumerate(items):
             here = f"{where}/{n}"
             match i:
                 case Let():
                     self.defs[i.id] = i
+                    self.known(i.op, LETS, here)
                     self.fragment(i.dims, here)
                     self.operation(i, here)
                 case Store():
                     self.fragment(i.dims, here)
+                    self.known(getattr(i, "mode", "store"), frozenset(["store"]), here)
                 case Loop():
                     self.fragment((i.label,), here)
+                    if getattr(i, "cond", -1) >= 0:
+                        self.say(OPERATION, "a while loop", here)
                     self.block(i.body, f"{here}/body")
                     for k, c in enumerate(i.carries):
                         self.defs[c.id] = c
+                        self.known(c.op, CARRIES, f"{here}/carries/{k}")
                         self.carry(c, i.label, f"{here}/carries/{k}")
 
     def operation(self, x: Let, where: str) -> None:

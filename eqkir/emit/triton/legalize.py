@@ -15,7 +15,7 @@ from eqkir.base.expr import Expr, coords
 from eqkir.emit.triton.order import label_order
 from eqkir.emit.triton.prune import live
 from eqkir.emit.triton.scope import Block, Builder, Val, cast_pad, identity_text
-from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.abi import axis_of, parameter
 from eqkir.program.barriers import lone_stores
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Segment, Store
 
@@ -120,6 +120,8 @@ class _Phase:
                 self.loop(i)
             case Store():
                 self.store(i)
+            case Barrier():
+                self.b.blocks[-1].items.append(i)
 
     def let(self, x: Let) -> Val | tuple[Val, ...]:
         b = self.b
@@ -249,6 +251,9 @@ class _Phase:
         b = self.b
         plans = [self.carry_inits(c, x.label) for c in x.carries]
         phis = [tuple(Val(b.fresh(), i.dims, i.dtype) for i in inits) for inits in plans]
+        for c, p in zip(x.carries, phis):
+            if c.op == "Phi":
+                self.env[c.id] = p[0]
         b.blocks.append(Block(label=x.label))
         for i in x.body:
             self.item(i)
@@ -259,17 +264,29 @@ class _Phase:
         carries: list[Carry] = []
         for inits, ps, ns in zip(plans, phis, nexts):
             carries += [Carry(p.id, "Phi", (), (n.id,), (i.id,), p.dims, p.dtype) for i, p, n in zip(inits, ps, ns)]
-        nested = any(isinstance(i, Loop) for i in block.items)
-        depth = self.program.options.get("num_stages", 1) if traversal(x.label) == "LC" and not nested else 1
-        b.blocks[-1].items.append(Loop(x.axis, x.label, x.stage, tuple(carries), tuple(block.items), max(x.stages, depth)))
+        depth = self.depth(block.items)
+        b.blocks[-1].items.append(Loop(x.axis, x.label, x.stage, tuple(carries), tuple(block.items), depth))
         for c, inits, ps, ns in zip(x.carries, plans, phis, nexts):
             done = tuple(replace(p, reads=i.reads | n.reads) for i, p, n in zip(inits, ps, ns))
             self.env[c.id] = self.carry_result(c, x.label, done)
 
+    def depth(self, items: list[Item]) -> int:
+        """Pipelining depth of a loop: the row's for innermost loops that load fragments; 1 where a load could overtake a store that it
+        depends on."""
+        loads = [i for i in items if isinstance(i, Let) and i.op == "LoadM"]
+        stores = [i for i in items if isinstance(i, Store)]
+        if any(isinstance(i, (Loop, Barrier)) for i in items) or not any(self.b.lanes(x.dims) for x in loads):
+            return 1
+        alias = {v.name: v.alias for v in self.program.abi.views}
+        for x in loads:
+            if any(alias[s.view] == alias[x.attrs[0]] and (s.view, s.ixs) != (x.attrs[0], x.attrs[2]) for s in stores):
+                return 1
+        return self.program.options.get("num_stages", 1)
+
     def spread(self, c: Carry, label: str) -> bool:
         """Whether the carry accumulates per lane of the loop's label and is reduced after the loop."""
         mode = {"RedLoop": 1, "RedNLoop": 0}.get(c.op)
-        lanes = c.attrs[mode] == "lanes" if mode is not None else c.attrs[0] == "fma"
+        lanes = c.attrs[mode] == "lanes" if mode is not None else c.op != "Phi" and c.attrs[0] == "fma"
         return lanes and parameter(label) is not None
 
     def carry_inits(self, c: Carry, label: str) -> list[Val]:
@@ -278,7 +295,7 @@ class _Phase:
         match c.op:
             case "RedLoop":
                 inits = [b.const(identity_text(c.attrs[0], c.dtype), c.dtype)]
-            case "RedNLoop":
+            case "RedNLoop" | "Phi":
                 inits = [self.val(i) for i in c.inits]
             case "ConAccLoop" if not self.spread(c, label):
                 inits = [self.val(c.inits[0])]
@@ -294,6 +311,9 @@ class _Phase:
         b, args = self.b, [self.val(a) for a in c.args]
         spread, lane = self.spread(c, label), parameter(label) is not None
         match c.op:
+            case "Phi":
+                v = b.splat(args[0], phis[0].dims) if b.lanes(phis[0].dims) else args[0]
+                return (b.arranged(v, b.lanes(phis[0].dims)) if b.lanes(phis[0].dims) else v,)
             case "RedLoop":
                 fn = c.attrs[0]
                 a = self.neutral(args[0], label, fn) if lane else args[0]
