@@ -15,8 +15,9 @@ import numpy as np
 from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import FLOATS, NUMPY
 from eqkir.base.expr import Expr, evaluate
-from eqkir.program.abi import parameter
+from eqkir.program.abi import parameter, step_parameter
 from eqkir.program.interp_exec import Batch, Compiler
+from eqkir.program.interp_loop import member_label
 from eqkir.program.interp_memory import ARGS, Array, Buffer, View, address, memories
 from eqkir.program.interp_reduce import ORDERS
 from eqkir.program.interp_space import Space
@@ -185,7 +186,7 @@ def _run_segment(
     phases = [compiler.phase(p, f"/segments/{n}/phases/{k}") for k, p in enumerate(segment.phases)]
     lanes = max([1, *(_lanes(program, i) for p in segment.phases for i in p)])
     chunk = max(1, BATCH_BYTES // (8 * lanes))
-    whole = {f"{a.name}:W": a for a in program.axes if a.kind == "loop" and f"F:{a.name}" in program.bindings}
+    whole = {x: a for a in program.axes for x in a.labels if x.endswith("W") and _bound(program, x)}
     for at in range(0, lids.size, chunk):
         part = lids[at : at + chunk]
         batch = Batch(part + first_id)
@@ -196,6 +197,11 @@ def _run_segment(
         for phase in phases:
             batch.env = {}
             phase(batch)
+
+
+def _bound(program: Program, label: str) -> bool:
+    p = parameter(label)
+    return p is None or p in program.bindings
 
 
 def _place(batch: Batch, label: str, block: Array, lanes: int, extent: int) -> None:
@@ -299,10 +305,12 @@ def _touch_instance(
     def walk(items: tuple[Item, ...], at: dict[str, Array]) -> None:
         for i in items:
             if isinstance(i, Loop):
-                n = program.lanes(i.label)
+                p, member = step_parameter(i.label), member_label(i.label)
+                n = program.bindings[p] if p else 1
                 trips = -(-space.value(program.axis[i.axis].extent) // n)
-                for it in dict.fromkeys((0, trips - 1)) if trips else ():
-                    walk(i.body, {**at, i.label: it * n + _iota(program, i.label)})
+                for it in dict.fromkeys((0, trips - 1)) if trips > 0 else ():
+                    inside = {x: it * n + _iota(program, x) for x in (i.label, member) if x}
+                    walk(i.body, {**at, **inside})
             elif isinstance(i, Store):
                 access("store", i.view, i.ixs, i.dims, at)
             elif isinstance(i, Let) and i.op in ("Load", "LoadM"):

@@ -16,6 +16,7 @@ from eqkir.base.dtypes import FLOATS, NUMPY, parse
 from eqkir.base.expr import Expr
 from eqkir.program import interp_scalar as S
 from eqkir.program.abi import axis_of, parameter
+from eqkir.program.interp_clock import Clock
 from eqkir.program.interp_loop import compile_loop
 from eqkir.program.interp_memory import MANY, Array, View, Write
 from eqkir.program.interp_reduce import Reducer
@@ -29,13 +30,14 @@ Run = Callable[["Batch"], None]
 class Batch:
     """State of one batch: values, coordinates and active sets by label, and the ids of its instances."""
 
-    __slots__ = ("active", "coords", "env", "ids")
+    __slots__ = ("active", "coords", "env", "ids", "running")
 
     def __init__(self, ids: Array) -> None:
         self.ids = ids
         self.env: dict[int, Value] = {}
         self.coords: dict[str, Array] = {}
         self.active: dict[str, Array | None] = {}
+        self.running: dict[int, Array] = {}  # while loop -> where it still runs
 
 
 def aligner(src: tuple[str, ...], dst: tuple[str, ...]) -> Callable[[Array], Array] | None:
@@ -71,6 +73,8 @@ class Compiler:
         self.dims: dict[int, tuple[str, ...]] = {}
         self.dtypes: dict[int, str] = {}
         self.extent = {a.name: space.value(a.extent) for a in program.axes}
+        self.clock = Clock(program, self.extent)
+        self.whiles: list[tuple[int, tuple[str, ...]]] = []  # enclosing while loops: key, lane dims of the condition
         self.site = 0
 
     def lanes(self, dims: tuple[str, ...]) -> tuple[str, ...]:
@@ -129,6 +133,11 @@ class Compiler:
             return x if x.shape[1:] == n else np.broadcast_to(x, x.shape[:1] + n)
 
         return go
+
+    @staticmethod
+    def aligned(src: tuple[str, ...], dst: tuple[str, ...]) -> Callable[[Array], Array]:
+        """Arrays over `src` to arrays that broadcast to `dst`."""
+        return aligner(src, dst) or (lambda x: x)
 
     def coordinate(self, axis: str, dims: tuple[str, ...], lanes: tuple[str, ...]) -> Callable[[Batch], Array]:
         label = next(d for d in dims if axis_of(d) == axis)
@@ -242,8 +251,24 @@ class Compiler:
             return lambda b: r.reduce_n(
                 region, tuple(p[0](b) for p in parts), [i(b) for i in idents], len(dims) + 1, parts[0][1](b), has_identity=bool(idents)
             )
+        if x.op in ("Scan", "ScanN", "FragScan", "FragScanN", "Last"):
+            return self.scan(x, dims)
         label = x.attrs[-1]
         return self.contraction(x, dims, label, x.args[2] if len(x.args) == 3 else None)
+
+    def scan(self, x: Let, dims: tuple[str, ...]) -> Callable[[Batch], Value]:
+        r, n = self.reducer, 1 + len(dims)
+        if x.op == "Last":
+            f, live, pos = self.over(x.args[0], dims, x.attrs[0])
+            return lambda b: last(f(b), live(b), pos)
+        label, region = (x.attrs[1], None) if x.op in ("Scan", "FragScan") else x.attrs
+        parts = [self.full(a, dims) for a in x.args]
+        axis = 1 + dims.index(label) if label in dims else n
+        if axis == n:  # one lane: its own prefix
+            return (lambda b: parts[0](b)) if region is None else (lambda b: tuple(p(b) for p in parts))
+        if region is None:
+            return lambda b: r.scan(x.attrs[0], parts[0](b), axis, x.dtype)
+        return lambda b: r.scan_n(region, tuple(p(b) for p in parts), axis)
 
     def over(self, i: int, dims: tuple[str, ...], label: str) -> tuple[Callable[[Batch], Array], Callable[[Batch], Array | None], int]:
         """Operand `i` with `label` last, its active set (structured stage only) and the position of that axis."""
@@ -280,23 +305,43 @@ class Compiler:
         fs = [self.expression(e, dims, lanes, deps) for e in ixs]
         return lambda b, mask: view.locate([f(b) for f in fs], mask, where)
 
+    def time(self, view: str, version: int) -> Callable[[Batch], int]:
+        return self.clock.time(self.program.abi.view(view).alias, version)
+
+    def going(self, dims: tuple[str, ...]) -> Callable[[Batch], Array | None]:
+        """Where the while loops around still run; None: everywhere."""
+        parts = []
+        for key, src in self.whiles:
+            extra = tuple(1 + k for k, d in enumerate(src) if d not in dims)
+            parts.append((key, extra, aligner(tuple(d for d in src if d in dims), dims)))
+
+        def go(b: Batch) -> Array | None:
+            out: Array | None = None
+            for key, extra, f in parts:
+                r = b.running[key]
+                r = r.any(axis=extra) if extra else r
+                out = meet(out, f(r) if f else r)
+            return out
+
+        return go
+
     def load(self, x: Let, dims: tuple[str, ...], where: str) -> Callable[[Batch], Array]:
         name, version, ixs, _ = x.attrs
         view, (valid_id, fill_id), deps = self.views[name], x.args[:2], x.args[2:]
         place = self.place(view, ixs, x.dims, dims, deps, where)
         valid, fill = self.operand(valid_id, dims), self.operand(fill_id, dims)
         live, t = self.active(x.dims if self.structured else (), dims), NUMPY[x.dtype]
-        poison = self.opts.poison(x.dtype)
+        poison, time, going = self.opts.poison(x.dtype), self.time(name, version), self.going(dims)
 
         def go(b: Batch) -> Array:
-            ok, act = valid(b), live(b)
+            ok, act = valid(b), meet(live(b), going(b))
             mask = None if ok.all() else ok
             touch = mask if act is None else act if mask is None else mask & act
             e = place(b, touch)
             e = e if e.ndim else e.reshape((1,) * (1 + len(dims)))
             if touch is None:
                 flat = e.reshape(-1)
-                return view.load(flat, version, self.readers(b, e), where).reshape(e.shape)
+                return view.load(flat, time(b), self.readers(b, e), where).reshape(e.shape)
             other = fill(b) if mask is not None else poison
             shape = np.broadcast_shapes(e.shape, touch.shape, np.shape(other))
             touch = np.broadcast_to(touch, shape)
@@ -306,7 +351,7 @@ class Compiler:
             out[...] = other
             if act is not None and mask is not None:
                 out = np.where(act, out, poison)
-            out[touch] = view.load(e[touch], version, who, where)
+            out[touch] = view.load(e[touch], time(b), who, where)
             return out
 
         return go
@@ -324,19 +369,32 @@ class Compiler:
         value, valid = self.operand(x.value, dims), self.operand(x.valid, dims)
         live, sizes = self.active(x.dims if self.structured else (), dims), self.sizes(dims)
         self.site += 1
-        site = self.opts.site(self.site)
+        site, time, going = self.opts.site(self.site), self.time(x.view, x.version), self.going(dims)
 
         def go(b: Batch) -> None:
-            act = live(b)
+            act = meet(live(b), going(b))
             mask = valid(b) if act is None else valid(b) & act
             e = place(b, mask)
             shape = (b.ids.size, *sizes)
             mask = np.broadcast_to(mask, shape)
             ids = np.broadcast_to(b.ids.reshape((-1,) + (1,) * len(sizes)), shape)
             put = view.store if x.mode == "store" else view.combine
-            put(np.broadcast_to(e, shape)[mask], np.broadcast_to(value(b), shape)[mask], Write(x.version, site, x.mode, where), ids[mask])
+            put(np.broadcast_to(e, shape)[mask], np.broadcast_to(value(b), shape)[mask], Write(time(b), site, x.mode, where), ids[mask])
 
         return go
+
+
+def meet(a: Array | None, b: Array | None) -> Array | None:
+    """Both sets; None is everything."""
+    return b if a is None else a if b is None else a & b
+
+
+def last(x: Array, active: Array | None, axis: int) -> Array:
+    """The last active member along the last axis; some member where none is active."""
+    if active is None:
+        return x[..., -1]
+    at = np.maximum(np.broadcast_to(active, x.shape).sum(axis=axis, keepdims=True) - 1, 0)
+    return np.take_along_axis(x, at, axis)[..., 0]
 
 
 def select(c: Array, a: Array, b: Array) -> Array:

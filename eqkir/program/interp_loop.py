@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqkir.base.diagnostics import fail, register
 from eqkir.base.dtypes import NUMPY
 from eqkir.program import interp_scalar as S
-from eqkir.program.abi import parameter
+from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
+from eqkir.program.interp_clock import WHILE_STEPS
 from eqkir.program.interp_memory import Array
-from eqkir.program.model import Carry, Loop, Region
+from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Region, Store
 
 if TYPE_CHECKING:
     from eqkir.program.interp_exec import Batch, Compiler
 
+ENDLESS = register("EQK-INT-ENDLESS", "endless loop", "A while loop did not end within the steps that the interpreter allows.")
 Start = Callable[["Batch"], Any]
 Step = Callable[["Batch", Any], Any]
 Finish = Callable[[Any], Any]
@@ -24,8 +27,11 @@ Steps = tuple[Start, Step, Finish]
 
 def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
     """A loop over one axis; `Phi` values live in the body, other carries are folded beside it."""
-    extent, chunk = k.extent[x.axis], k.program.lanes(x.label)
-    scalar = parameter(x.label) is None
+    if x.cond >= 0:
+        return compile_while(k, x, where)
+    p = step_parameter(x.label)
+    extent, chunk = k.extent[x.axis], k.program.bindings[p] if p else 1
+    scalar, member = parameter(x.label) is None, member_label(x.label)
     lanes = np.arange(chunk, dtype=np.int64).reshape(1, -1)
     phis = [c for c in x.carries if c.op == "Phi"]
     folds = [c for c in x.carries if c.op != "Phi"]
@@ -45,11 +51,12 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
         saved = b.coords.get(x.label), b.active.get(x.label)
         for it in range(-(-extent // chunk)):
             if scalar:
-                b.coords[x.label] = np.array([it], np.int64)
-            else:
+                b.coords[x.label] = np.array([it * chunk], np.int64)
+            lanes_of = member if scalar else x.label
+            if lanes_of:
                 at = it * chunk + lanes
-                b.coords[x.label] = at
-                b.active[x.label] = None if (it + 1) * chunk <= extent else at < extent
+                b.coords[lanes_of] = at if parameter(lanes_of) else at[0]
+                b.active[lanes_of] = None if (it + 1) * chunk <= extent else at < extent
             body(b)
             state = [step(b, s) for (_, step, _), s in zip(steps, state, strict=True)]
             new = [f(b) for f in nexts]  # all Phis change at once
@@ -57,12 +64,94 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
                 b.env[c.id] = v
         b.coords.pop(x.label, None)
         b.active.pop(x.label, None)
+        if member:
+            b.coords.pop(member, None)
+            b.active.pop(member, None)
         if saved[0] is not None:
             b.coords[x.label], b.active[x.label] = saved[0], saved[1]
         for (_, _, finish), s, c in zip(steps, state, folds, strict=True):
             b.env[c.id] = finish(s)
 
     return go
+
+
+def member_label(label: str) -> str:
+    """The label of the members of a slice: ``"c0:SC"`` -> ``"c0.m:MC"``; an empty text for any other loop."""
+    return f"{axis_of(label)}.m:M{traversal(label)[1]}" if traversal(label) in ("S1", "SC") else ""
+
+
+def compile_while(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
+    """Steps while the condition holds: first what the condition needs, then, where it holds, the rest of the body.
+
+    Raises EqkirError EQK-INT-ENDLESS (when run) after `WHILE_STEPS` steps.
+    """
+    key, dims = id(x), condition_dims(x)
+    cond_dims = k.lanes(tuple(d for d in dims if d != x.label))
+    inits = [k.full(c.inits[0], k.lanes(c.dims)) for c in x.carries]
+    for c in x.carries:
+        k.define(c)
+    start = k.active(cond_dims, cond_dims)
+    k.whiles.append((key, cond_dims))
+    first = needed(x)
+    runs = [(n in first, k.item(i, f"{where}/body/{n}")) for n, i in enumerate(x.body) if not isinstance(i, Barrier)]
+    k.whiles.pop()
+    cond = k.full(x.cond, cond_dims)
+    nexts = [k.full(c.args[0], k.lanes(c.dims)) for c in x.carries]
+    masks = [k.aligned(cond_dims, k.lanes(c.dims)) for c in x.carries]
+
+    def go(b: Batch) -> None:
+        for c, f in zip(x.carries, inits, strict=True):
+            b.env[c.id] = f(b)
+        live = start(b)
+        b.running[key] = np.ones((1, *k.sizes(cond_dims)), np.bool_) if live is None else live
+        for step in range(WHILE_STEPS):
+            b.coords[x.label] = np.array([step], np.int64)
+            for early, run in runs:
+                if early:
+                    run(b)
+            b.running[key] = b.running[key] & cond(b)
+            if not b.running[key].any():
+                return
+            for early, run in runs:
+                if not early:
+                    run(b)
+            new = [np.where(m(b.running[key]), f(b), b.env[c.id]) for c, f, m in zip(x.carries, nexts, masks, strict=True)]
+            for c, v in zip(x.carries, new, strict=True):
+                b.env[c.id] = v
+        raise fail(ENDLESS, f"a while loop goes on after {WHILE_STEPS} steps", where, stage="interpret")
+
+    return go
+
+
+def condition_dims(x: Loop) -> tuple[str, ...]:
+    """Dimensions of the condition of a while loop."""
+    return next(i.dims for i in (*x.body, *x.carries) if isinstance(i, (Let, Carry)) and i.id == x.cond)
+
+
+def needed(x: Loop) -> set[int]:
+    """Positions of the body's items that the condition depends on."""
+    made = {i.id: n for n, i in enumerate(x.body) if isinstance(i, Let)}
+    made.update({c.id: n for n, i in enumerate(x.body) if isinstance(i, Loop) for c in i.carries})
+    out: set[int] = set()
+    todo = [x.cond]
+    while todo:
+        n = made.get(todo.pop())
+        if n is not None and n not in out:
+            out.add(n)
+            todo += reads(x.body[n])
+    return out
+
+
+def reads(i: Item) -> list[int]:
+    """Values that an item reads (a loop: with its body)."""
+    match i:
+        case Let():
+            return list(i.args)
+        case Store():
+            return [i.value, i.valid, *i.deps]
+        case Loop():
+            return [x for c in i.carries for x in (*c.args, *c.inits)] + [x for j in i.body for x in reads(j)]
+    return []
 
 
 def fold(k: Compiler, c: Carry, label: str) -> Steps:

@@ -1,7 +1,7 @@
 """Memory of the program interpreter: strided views over shared allocations, and who read and wrote each element.
 
 Allocations whose address ranges overlap form one memory. For each granule of a written memory the tracker keeps the writing instance,
-the reading instance, the versions last written and read, and the store that wrote it.
+the reading instance, the times of the versions last written and read, and the store that wrote it.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Memory:
         self.tracked = tracked
         self.writer = np.full(n, NOBODY, np.int64)
         self.reader = np.full(n, NOBODY, np.int64)
-        self.wrote = np.zeros(n, np.int32)
-        self.read = np.full(n, -1, np.int32)
+        self.wrote = np.zeros(n, np.int64)
+        self.read = np.full(n, -1, np.int64)
         self.site = np.full(n, -1, np.int32)
 
 
@@ -131,7 +131,7 @@ def memories(buffers: dict[str, Buffer], written: set[str], check: bool) -> dict
 
 @dataclass(frozen=True)
 class Write:
-    """What a store says of its writes; `site` numbers stores of the program."""
+    """What a store says of its writes: the version's time (`interp_clock`); `site` numbers stores of the program."""
 
     version: int
     site: int
@@ -187,7 +187,7 @@ class View:
         return x if self.parts == 1 else np.repeat(x, self.parts)
 
     def load(self, e: Array, version: int, who: Array | int, where: str) -> Array:
-        """Elements at flat valid indices. `who`: the reading instance of each, or one id (NOBODY < 0: MANY)."""
+        """Elements at flat valid indices. `version`: its time; `who`: the reading instance of each, or one id (NOBODY < 0: MANY)."""
         m = self.memory
         if m.tracked and e.size:
             g = self._granules(e)
@@ -214,9 +214,10 @@ class View:
         if m.tracked and e.size:
             g, ids = self._granules(e), self._spread(who)
             owner, seen = m.writer[g], m.reader[g]
+            again = (owner == ids) & (m.site[g] == site) & (m.wrote[g] == version)
             lane = np.arange(g.size, dtype=np.int64)
             m.writer[g] = lane
-            if (m.writer[g] != lane).any() or ((owner != NOBODY) & (owner != ids)).any() or ((owner == ids) & (m.site[g] == site)).any():
+            if (m.writer[g] != lane).any() or ((owner != NOBODY) & (owner != ids)).any() or again.any():
                 raise fail(DOUBLE, f"{self.name}: an element is written twice", where, stage="interpret")
             m.writer[g] = ids
             if ((seen != NOBODY) & (seen != ids)).any():

@@ -46,6 +46,30 @@ class Reducer:
             return tuple(np.broadcast_to(_at(i, axis, 0), shape[:axis] + shape[axis + 1 :]) for i in idents)
         return self._fold(xs, axis, lambda a, b: self.apply(region, a, b))
 
+    def scan(self, fn: str, x: Array, axis: int, dtype: str) -> Array:
+        """Inclusive forward scan along `axis`; what lies behind the last active member does not reach the members before it."""
+        (y,) = self._prefixes((x,), axis, lambda a, b: (S.combine(fn, a[0], b[0], dtype),))
+        return y
+
+    def scan_n(self, region: Region, xs: tuple[Array, ...], axis: int) -> tuple[Array, ...]:
+        """Generic inclusive forward scan."""
+        shape = np.broadcast_shapes(*(x.shape for x in xs))
+        return self._prefixes(tuple(np.broadcast_to(x, shape) for x in xs), axis, lambda a, b: self.apply(region, a, b))
+
+    def _prefixes(self, xs: tuple[Array, ...], axis: int, f: Any) -> tuple[Array, ...]:
+        """All prefixes, in order; by doubling (Hillis and Steele 1986), or one by one for the order ``sequential``."""
+        n, d = xs[0].shape[axis], 1
+        if self.order == "sequential":
+            parts = [tuple(_at(x, axis, slice(0, 1)) for x in xs)]
+            for k in range(1, n):
+                parts.append(f(parts[-1], tuple(_at(x, axis, slice(k, k + 1)) for x in xs)))
+            return tuple(np.concatenate([p[i] for p in parts], axis) for i in range(len(xs)))
+        while d < n:
+            ys = f(tuple(_at(x, axis, slice(0, n - d)) for x in xs), tuple(_at(x, axis, slice(d, n)) for x in xs))
+            xs = tuple(np.concatenate([_at(x, axis, slice(0, d)), y], axis) for x, y in zip(xs, ys, strict=True))
+            d *= 2
+        return xs
+
     def _fold(self, xs: tuple[Array, ...], axis: int, f: Any) -> tuple[Array, ...]:
         if self.order == "reversed":
             xs = tuple(_at(x, axis, slice(None, None, -1)) for x in xs)

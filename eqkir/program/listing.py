@@ -20,6 +20,8 @@ def listing(program: Program) -> str:
         out.append(f"  symbol {y.lo} <= {y.name}{top}" + (f", a multiple of {y.multiple_of}" if y.multiple_of > 1 else ""))
     out += [f"  noalias {', '.join(g)}" for g in abi.noalias]
     out += [f"  axis {a.name}: {a.kind}, extent {spell(a.extent)}" for a in program.axes]
+    for (alias, version), names in sorted(program.inner.items()):
+        out.append(f"  version {version} of alias {alias} lives in {', '.join(names)}")
     for title, table in (("parameters", program.bindings), ("options", program.options)):
         if table:
             out.append(f"  {title} " + ", ".join(f"{k} = {v}" for k, v in sorted(table.items())))
@@ -71,7 +73,8 @@ def _block(items: tuple[Item, ...], pad: str, names: dict[int, str]) -> list[str
                 out.append(f"{pad}barrier")
             case Loop():
                 depth = f", {i.stages} stages" if i.stages > 1 else ""
-                out.append(f"{pad}for {i.label} (stage {i.stage}{depth}):")
+                until = f" while %{i.cond}" if i.cond >= 0 else ""
+                out.append(f"{pad}for {i.label}{until} (stage {i.stage}{depth}):")
                 out += [f"{pad}  carry %{c.id} = {_call(c)}{_from(c)}{_type(c)}" for c in i.carries]
                 out += [x for c in i.carries for a in c.attrs if isinstance(a, Region) for x in _region(a, pad + "    ")]
                 out += _block(i.body, pad + "  ", names)

@@ -35,12 +35,17 @@ LETS: dict[str, OpSpec] = {
     "Load": OpSpec(("name", "version", "ixs", "form"), (2, None), (STRUCTURED,)),
     "RedTree": OpSpec(("fn", "label"), (1, 1), (STRUCTURED,)),
     "RedNTree": OpSpec(("label", "region"), (2, None), (STRUCTURED,)),
+    "Scan": OpSpec(("fn", "label"), (1, 1), (STRUCTURED,)),
+    "ScanN": OpSpec(("label", "region"), (1, None), (STRUCTURED,)),
+    "Last": OpSpec(("label",), (1, 1), (STRUCTURED,)),
     "ConWhole": OpSpec(("impl", "label"), (2, 2), (STRUCTURED,)),
     "ConAccWhole": OpSpec(("impl", "label"), (3, 3), (STRUCTURED,)),
     "Active": OpSpec(("label",), (0, 0), (LEGAL,)),
     "LoadM": OpSpec(("name", "version", "ixs", "form"), (2, None), (LEGAL,)),
     "FragRed": OpSpec(("fn", "label"), (1, 1), (LEGAL,)),
     "FragRedN": OpSpec(("label", "region"), (1, None), (LEGAL,)),
+    "FragScan": OpSpec(("fn", "label"), (1, 1), (LEGAL,)),
+    "FragScanN": OpSpec(("label", "region"), (1, None), (LEGAL,)),
     "Dot": OpSpec(("label",), (3, 3), (LEGAL,)),
     "Splat": OpSpec((), (1, 1), (LEGAL,)),
     "Trans": OpSpec((), (1, 1), (LEGAL,)),
@@ -65,7 +70,7 @@ CARRIES: dict[str, OpSpec] = {
     "RedNLoop": OpSpec(("mode", "region"), (1, None), (STRUCTURED,)),
     "ConLoop": OpSpec(("impl",), (2, 2), (STRUCTURED,)),
     "ConAccLoop": OpSpec(("impl",), (2, 2), (STRUCTURED,)),
-    "Phi": OpSpec((), (1, 1), (LEGAL,)),
+    "Phi": OpSpec((), (1, 1)),
 }
 INITS = {"RedLoop": 0, "RedNLoop": None, "ConLoop": 0, "ConAccLoop": 1, "Phi": 1}  # None: as many as operands
 

@@ -1,6 +1,6 @@
 """Programs as JSON: exact round trip, canonical bytes, digests. `from_json` accepts nothing that does not have the shape of a program.
 
-Layout: ``{"program": 1, "stage", "abi", "axes", "segments", "bindings", "options", "preconditions", "specializations",
+Layout: ``{"program": 1, "stage", "abi", "axes", "segments", "bindings", "options", "preconditions", "specializations", "inner",
 "origins"}``; an item is ``{"let": id, …}``, ``{"loop": axis, …}``, ``{"store": view, …}`` or ``{"barrier": true}``; expressions as in
 `base.expr`; orders are nested lists.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from eqkir.base import expr as E
 from eqkir.base.dtypes import ALL
 from eqkir.base.expr import Expr
-from eqkir.program.abi import Abi, Axis, ScalarParam, SymbolParam, ViewParam
+from eqkir.program.abi import KINDS, Abi, Axis, ScalarParam, SymbolParam, ViewParam
 from eqkir.program.decode_json import Reader
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Segment, Store
 from eqkir.program.ops import CARRIES, LETS, ORDERS, REGION_LETS, STAGES, STORE_MODES, OpSpec
@@ -51,6 +51,7 @@ def to_json(program: Program) -> dict[str, Any]:
         "bindings": dict(sorted(program.bindings.items())),
         "options": dict(sorted(program.options.items())),
         "preconditions": [E.to_json(p) for p in program.preconditions],
+        "inner": [[alias, version, list(axes)] for (alias, version), axes in sorted(program.inner.items())],
         "origins": dict(sorted(program.origins.items())),
         "specializations": [[label, E.to_json(p)] for label, p in program.specializations],
     }
@@ -86,7 +87,8 @@ def _item(x: Item) -> dict[str, Any]:
         case Loop():
             carries = [{"carry": c.id, **_head(c, CARRIES), "inits": list(c.inits)} for c in x.carries]
             body = [_item(i) for i in x.body]
-            return {"loop": x.axis, "label": x.label, "stage": x.stage, "stages": x.stages, "carries": carries, "body": body}
+            head = {"loop": x.axis, "label": x.label, "stage": x.stage, "stages": x.stages, "carries": carries, "body": body}
+            return head if x.cond < 0 else {**head, "while": x.cond}
         case Store():
             return {
                 "store": x.view, "version": x.version, "ixs": [E.to_json(e) for e in x.ixs], "value": x.value, "valid": x.valid,
@@ -106,21 +108,29 @@ def from_json(data: Any) -> Program:
 
 
 def _program(r: Reader) -> Program:
-    keys = ("program", "stage", "abi", "axes", "segments", "bindings", "options", "preconditions", "origins", "specializations")
-    r.keys(keys, optional=("bindings", "options", "preconditions", "origins", "specializations"))
+    optional = ("bindings", "options", "preconditions", "specializations", "inner", "origins")
+    r.keys(("program", "stage", "abi", "axes", "segments", *optional), optional=optional)
     if r.at("program").integer() != VERSION:
         raise r.at("program").bad(f"is not version {VERSION}")
     return Program(
-        _abi(r.at("abi")),
-        tuple(_axis(x) for x in r.at("axes").items()),
-        tuple(_segment(x) for x in r.at("segments").items()),
-        {k: v.integer() for k, v in r.get("bindings", {}).entries()},
-        {k: v.integer() for k, v in r.get("options", {}).entries()},
-        tuple(x.expr() for x in r.get("preconditions", []).items()),
-        r.at("stage").one_of(STAGES),
-        {k: v.text() for k, v in r.get("origins", {}).entries()},
-        tuple(_specialization(x) for x in r.get("specializations", []).items()),
+        abi=_abi(r.at("abi")),
+        axes=tuple(_axis(x) for x in r.at("axes").items()),
+        segments=tuple(_segment(x) for x in r.at("segments").items()),
+        bindings={k: v.integer() for k, v in r.get("bindings", {}).entries()},
+        options={k: v.integer() for k, v in r.get("options", {}).entries()},
+        preconditions=tuple(x.expr() for x in r.get("preconditions", []).items()),
+        stage=r.at("stage").one_of(STAGES),
+        origins={k: v.text() for k, v in r.get("origins", {}).entries()},
+        inner=dict(_inner(x) for x in r.get("inner", []).items()),
+        specializations=tuple(_specialization(x) for x in r.get("specializations", []).items()),
     )
+
+
+def _inner(r: Reader) -> tuple[tuple[int, int], tuple[str, ...]]:
+    xs = r.items()
+    if len(xs) != 3:
+        raise r.bad("is not an alias class, a version and its loops")
+    return (xs[0].integer(), xs[1].integer()), xs[2].strs()
 
 
 def _specialization(r: Reader) -> tuple[str, Expr]:
@@ -156,7 +166,7 @@ def _abi(r: Reader) -> Abi:
 
 def _axis(r: Reader) -> Axis:
     r.keys(("name", "extent", "kind"))
-    return Axis(r.at("name").text(), r.at("extent").expr(), r.at("kind").one_of(("own", "loop")))
+    return Axis(r.at("name").text(), r.at("extent").expr(), r.at("kind").one_of(tuple(KINDS)))
 
 
 def _segment(r: Reader) -> Segment:
@@ -236,10 +246,11 @@ def _read_item(r: Reader, depth: int) -> Item:
             r.at("store").text(), r.at("version").integer(), ixs, r.at("value").integer(), r.at("valid").integer(), r.at("deps").ints(),
             r.at("dims").strs(), r.at("masked").boolean(), r.get("mode", "store").one_of(STORE_MODES),
         )  # fmt: skip
-    r.keys(("loop", "label", "stage", "stages", "carries", "body"))
+    r.keys(("loop", "label", "stage", "stages", "carries", "body", "while"), optional=("while",))
     carries = tuple(_read_carry(x) for x in r.at("carries").items())
     body = tuple(_read_item(x, depth + 1) for x in r.at("body").items())
-    return Loop(r.at("loop").text(), r.at("label").text(), r.at("stage").integer(), carries, body, r.at("stages").integer())
+    cond = r.get("while", -1).integer()
+    return Loop(r.at("loop").text(), r.at("label").text(), r.at("stage").integer(), carries, body, r.at("stages").integer(), cond)
 
 
 # ------------------------------------------------------------------------------------------------ bytes and digests
@@ -314,7 +325,7 @@ def _renumber(i: Item, ids: dict[int, int]) -> Item:
                 replace(c, id=n(c.id) if p is None else p, inits=x, args=ns(c.args), attrs=_attrs(c.attrs))
                 for c, x, p in zip(i.carries, inits, phis, strict=True)
             )
-            return replace(i, carries=carries, body=body)
+            return replace(i, carries=carries, body=body, cond=n(i.cond) if i.cond >= 0 else -1)
     return i
 
 
