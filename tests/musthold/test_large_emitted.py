@@ -19,10 +19,9 @@ from eqkir.kir.memory import ViewArg
 from eqkir.program.interp import run_index_only
 from eqkir.program.interp_space import Space
 from tests.matrix.cells import Subject
-from tests.musthold.sparse_values import element
+from tests.musthold.sparse_values import BIG, element, spread
 
 pytestmark = pytest.mark.interpreter
-BIG = (1 << 31) + 9
 
 
 @pytest.fixture(scope="module")
@@ -37,16 +36,6 @@ def ask(worker: pool.Worker, function: str, *args: Any) -> dict[str, Any]:
     assert not isinstance(answer, pool.Failure), answer
     assert "error" not in answer, answer["error"]
     return dict(answer)
-
-
-def spread(shape: tuple[int, ...], axis: int, step: int) -> tuple[int, ...]:
-    """Strides of which one passes 2**31 (or its negative); the others leave room."""
-    out, reach = [], 1
-    for k in reversed(range(len(shape))):
-        s = step if k == axis else reach
-        out.append(s)
-        reach = reach if k == axis else reach * max(1, shape[k])
-    return tuple(reversed(out))
 
 
 @pytest.mark.parametrize("config", ["chosen", *(pytest.param(c, marks=pytest.mark.slow) for c in ("worst", "random-2", "without-all"))])

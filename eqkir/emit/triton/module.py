@@ -63,7 +63,7 @@ def launch_sizes(program: Program) -> Sizes:
     offsets: dict[str, set[tuple[Expr, ...]]] = {}
     for s in program.segments:
         n = program.length(s)
-        reach.add(n)
+        reach.add(n + program.bindings[f"P:{s.group}"] if s.mode == "stride" else n)  # the number after the last instance, too
         programs.append(emin(n, program.bindings[f"P:{s.group}"]) if s.mode == "stride" else n)
         labels = set(order_labels(s.order))
         lanes: dict[str, int] = {}
