@@ -13,9 +13,10 @@ import pytest
 
 from eqkir.base.diagnostics import EqkirError
 from eqkir.base.dtypes import NUMPY
-from eqkir.kir.memory import ViewArg
+from eqkir.kir.envelope import Envelope, compare, envelope
+from eqkir.kir.memory import ViewArg, clone
 from eqkir.kir.model import Kernel
-from eqkir.kir.reference import run
+from eqkir.kir.reference import Choices, run
 
 
 def kernel(params: list[dict[str, Any]], body: list[dict[str, Any]], symbols: str = "", **more: Any) -> Kernel:
@@ -28,7 +29,7 @@ def view(name: str, role: str, dtype: str, *shape: int | str) -> dict[str, Any]:
     return {"kind": "view", "id": name, "role": role, "dtype": dtype, "shape": list(shape)}
 
 
-def op(name: str, results: str = "", **fields: Any) -> dict[str, Any]:
+def op(name: str, results: str = "", /, **fields: Any) -> dict[str, Any]:
     return {"op": name, "results": results.split(), **fields}
 
 
@@ -69,6 +70,30 @@ def call(k: Kernel, out: str = "Y", shape: tuple[int, ...] | None = None, **arra
     y = ViewArg.of(np.zeros(first.shape if shape is None else shape, NUMPY[dtype]))
     run(k, {**{n: ViewArg.of(a) for n, a in arrays.items()}, out: y})
     return y.array()
+
+
+ORDERS = ("plain", "forward", "reversed", "pairwise")
+
+
+def within(k: Kernel, args: dict[str, Any], *choices: Choices) -> dict[str, Envelope]:
+    """Assert that every choice (default: every order) lies within; the envelope."""
+    e = envelope(k, args)
+    for c in choices or [Choices(o) for o in ORDERS]:  # type: ignore[arg-type]
+        copy = clone(args)
+        run(k, copy, choices=c)
+        verdict = compare(e, copy)  # type: ignore[arg-type]
+        assert verdict.ok, (c, verdict)
+    return e
+
+
+def region(args: str, body: list[dict[str, Any]], yields: str = "") -> dict[str, Any]:
+    """A region; `args` are ``name:dtype`` (default index)."""
+    parts = [a.split(":") for a in args.split()]
+    return {"args": [{"id": p[0], "dtype": p[1] if len(p) > 1 else "index"} for p in parts], "body": body, "yields": yields.split()}
+
+
+def constant(name: str, dtype: str, value: Any) -> dict[str, Any]:
+    return op("constant", name, dtype=dtype, value=value)
 
 
 def refuses(code: str) -> Any:
