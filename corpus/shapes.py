@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from corpus.cases import DATA, FREE, ROWS, UNORDERED
+from corpus.cases import SCALARS as OWN
 from eqkir.kir.model import Constexpr, Kernel, Scalar, View
 
 #: by the tuple of a kernel's symbols
@@ -19,13 +21,16 @@ TEST: dict[tuple[str, ...], list[tuple[int, ...]]] = {
     ("T", "H", "D"): [(1, 1, 1), (5, 3, 7), (2, 4, 33), (0, 2, 3), (3, 0, 2), (3, 2, 0)],
 }
 #: run-time scalars of tests
-SCALARS = {"eps": 1e-5}
+SCALARS: dict[str, float | int] = {
+    "eps": 1e-5, "scale": 0.35, "seed": 0x9E3779B97F4A7C15, "p": 0.25, "rate": 0.01, "momentum": 0.9, "decay": 0.1, "beta1": 0.9,
+    "beta2": 0.99, "c1": 0.19, "c2": 0.0199, "mass": 0.6,
+}  # fmt: skip
 
 
 def shapes_of(k: Kernel) -> list[dict[str, int]]:
     """The assignments of a kernel's symbols that satisfy their declared ranges."""
     names = tuple(s.id for s in k.symbols)
-    rows = [dict(zip(names, row, strict=True)) for row in TEST[names]]
+    rows = [dict(zip(names, row, strict=True)) for row in ROWS.get(k.name) or TEST[names]]
     limits = {s.id: s.max for s in k.symbols if s.max is not None}
     clipped = [{n: min(v, limits.get(n, v)) for n, v in row.items()} for row in rows]
     return [row for i, row in enumerate(clipped) if row not in clipped[:i]]
@@ -33,7 +38,14 @@ def shapes_of(k: Kernel) -> list[dict[str, int]]:
 
 def entry_of(k: Kernel) -> dict[str, Any]:
     """What `tests/corpus_shapes.json` holds for one kernel."""
-    scalars = {p.id: SCALARS[p.id] for p in k.params if isinstance(p, Scalar)}
-    constexprs = {p.id: list(p.choices) if p.choices else [True, False] for p in k.params if isinstance(p, Constexpr)}
+    given = {**SCALARS, **OWN.get(k.name, {})}
+    scalars = {p.id: given[p.id] for p in k.params if isinstance(p, Scalar)}
+    constexprs = {p.id: values(p) for p in k.params if isinstance(p, Constexpr)}
     views = {p.id: {"role": p.role, "dtype": p.dtype, "shape": list(p.shape)} for p in k.params if isinstance(p, View)}
-    return {"test": shapes_of(k), "scalars": scalars, "constexprs": constexprs, "views": views}
+    special = {"data": DATA.get(k.name, {}), "unordered": UNORDERED.get(k.name, []), "free": FREE.get(k.name, [])}
+    return {"test": shapes_of(k), "scalars": scalars, "constexprs": constexprs, **special, "views": views}
+
+
+def values(p: Constexpr) -> list[Any]:
+    """The values of a constexpr in tests."""
+    return list(p.choices) if p.choices else [True, False] if p.type == "bool" else [p.default]

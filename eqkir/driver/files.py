@@ -13,8 +13,8 @@ from eqkir.driver import codes
 def kir_files(paths: Iterable[Path]) -> list[Path]:
     """Files as given, folders expanded to the modules below them in sorted order; no path twice.
 
-    Below a folder every ``*.json`` counts (hidden folders left out) except one that is well-formed JSON of another kind: no object, or an
-    object with neither ``kir`` nor ``kernels``. A file that does not exist stays in the list: reading it gives its diagnosis. Raises
+    Below a folder every ``*.json`` counts (hidden folders, and those that hold a file ``.eqkirignore``, left out) except one that is
+    well-formed JSON of another kind: no object, or an object with neither ``kir`` nor ``kernels``. A file that does not exist stays in the list: reading it gives its diagnosis. Raises
     EqkirError EQK-RUN-PATH for a folder without a module.
     """
     out: dict[Path, None] = {}
@@ -22,7 +22,9 @@ def kir_files(paths: Iterable[Path]) -> list[Path]:
         if not p.is_dir():
             out[p] = None
             continue
+        left_out = {f.parent for f in p.rglob(".eqkirignore")} - {p}
         every = sorted(f for f in p.rglob("*.json") if not any(x.startswith(".") for x in f.relative_to(p).parts))
+        every = [f for f in every if left_out.isdisjoint(f.parents)]
         found = [f for f in every if not _of_another_kind(f)]
         if not found:
             raise fail(codes.PATH, f"no KIR module (*.json) under {p}", stage="options")

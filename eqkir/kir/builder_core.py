@@ -15,7 +15,7 @@ from eqkir.kir.extents import Extents
 from eqkir.kir.model import Arg, Constexpr, FieldSpec, Helper, HelperView, Loc, Op, Param, Region, Scalar, Symbol, View
 from eqkir.kir.node import tag
 from eqkir.kir.refs import BufferRef, DomainRef, MemoryRef, ViewRef
-from eqkir.kir.types import INTEGER_DTYPES, RULES, Context, DomainType, RecordType, TensorType, Type, TypeFault, declare
+from eqkir.kir.types import INTEGER_DTYPES, RULES, Context, DomainType, RecordType, TensorType, Type, TypeFault, declare, lengths
 from eqkir.kir.values import Dim, Value, extent_json, number
 
 Number = bool | int | float
@@ -95,7 +95,7 @@ class Core:
         s = Symbol(id=name, min=min, max=max, multiple_of=multiple_of)
         self._symbols.append(s)
         self._context.names.add(name)
-        self._context.extents = Extents(self._symbols, self._equal)
+        self._relate()
         return Dim(self, name)
 
     def symbols(self, *names: str) -> tuple[Dim, ...]:
@@ -104,11 +104,16 @@ class Core:
     def equal(self, a: Dim, b: Dim) -> None:
         """Declare that two symbols are one extent."""
         self._equal.append((str(a.json), str(b.json)))
-        self._context.extents = Extents(self._symbols, self._equal)
+        self._relate()
+
+    def _relate(self) -> None:
+        """What is known of extents."""
+        self._context.extents = Extents(self._symbols, self._equal, lengths(self._symbols, self._params))
 
     def _param(self, p: View | Scalar | Constexpr) -> None:
         self._params.append(p)
         declare(self._context, (), (p,))
+        self._relate()
 
     def view(self, name: str, role: str, dtype: str, shape: Sequence[Dim | int]) -> ViewRef:
         """An external view; `role` is in, out or inout."""
@@ -140,6 +145,10 @@ class Core:
         """A view argument of a helper."""
         self._context.views[v.id] = v
         return MemoryRef(self, v.id, v.dtype, tuple(Dim(self, e) if isinstance(e, str) else e for e in v.shape))
+
+    def named(self, name: str) -> Dim:
+        """The extent that an int constexpr is."""
+        return Dim(self, name)
 
     def noalias(self, *views: ViewRef) -> None:
         """Declare views pairwise disjoint."""

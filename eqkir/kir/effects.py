@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from eqkir.base.diagnostics import Diagnostic
 from eqkir.base.expr import ONE, Expr, Int, add, mul, sub
 from eqkir.kir import ops
+from eqkir.kir.extents import symbols_of
 from eqkir.kir.forms import Form, Forms, Var
 from eqkir.kir.model import Kernel, Op, Region
 from eqkir.kir.types import Context, TensorType
@@ -119,7 +120,7 @@ class Effects(Forms):
         if op.reads and op.view not in self.written:
             if r.role == "out":
                 self.say("READ-OUT", f"{op.view} is an `out` view that nothing wrote yet", f"{pointer}/view", "an in or inout view")
-            elif r.buffer and not place.guarded:
+            elif r.buffer and not place.guarded and not self.perhaps_empty(op):
                 self.say("UNWRITTEN", f"{op.view} has no contents yet", f"{pointer}/view", "an initial value, or a store before")
         if writes:
             self.written.add(op.view)
@@ -133,6 +134,11 @@ class Effects(Forms):
             self.bounds(a, r.shape)
         if a.plain and not a.guarded:
             self.injective(a)
+
+    def perhaps_empty(self, op: AccessOp) -> bool:
+        """Whether run-time values may leave no element to access."""
+        shape = self.ctx.broadcast([(x, "") for x in op.coords]) if op.coords else ()
+        return any(s not in self.ctx.names for e in shape for s in symbols_of(e))
 
     def extent_of(self, a: Access, v: Var) -> Expr:
         return self.lengths[v] if isinstance(v, str) else a.shape[v]

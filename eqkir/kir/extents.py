@@ -29,7 +29,8 @@ class TooComplex(ValueError):
 class Extents:
     """The relations between the extents of one kernel."""
 
-    def __init__(self, symbols: Iterable[Symbol] = (), equal: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self, symbols: Iterable[Symbol] = (), equal: Iterable[tuple[str, str]] = (), lengths: Iterable[str] = ()) -> None:
+        """`lengths`: further names that are not negative (constexprs that views have as extents)."""
         self.symbols: dict[str, Symbol] = {s.id: s for s in symbols}
         self._order = {s: i for i, s in enumerate(self.symbols)}
         self._parent = {s: s for s in self.symbols}
@@ -42,6 +43,7 @@ class Extents:
             members.setdefault(self.find(s.id), []).append(s)
         self._forms: dict[tuple[Expr, bool], Poly] = {}
         self._least = {r: max(s.min for s in ss) for r, ss in members.items()}
+        self._least.update(dict.fromkeys(sorted(lengths), 0))
         self._multiples = {r: _lcm(s.multiple_of for s in ss) for r, ss in members.items()}
 
     def find(self, name: str) -> str:

@@ -317,9 +317,15 @@ def declare(ctx: Context, symbols: Iterable[Symbol], params: Iterable[View | Sca
                 ctx.names.add(p.id)
 
 
+def lengths(symbols: Iterable[Symbol], params: Iterable[View | Scalar | Constexpr]) -> list[str]:
+    """Constexprs that are extents of views, so that no launch has a negative one."""
+    known = {s.id for s in symbols}
+    return sorted({e for p in params if isinstance(p, View) for e in p.shape if isinstance(e, str) and e not in known})
+
+
 def context(kernel: Kernel, helpers: dict[str, HelperType] | None = None) -> Context:
     """A fresh context with the interface of `kernel` declared."""
-    ctx = Context(Extents(kernel.symbols, kernel.equal), helpers=helpers or {})
+    ctx = Context(Extents(kernel.symbols, kernel.equal, lengths(kernel.symbols, kernel.params)), helpers=helpers or {})
     declare(ctx, kernel.symbols, kernel.params)
     return ctx
 
@@ -355,5 +361,6 @@ def infer(kernel: Kernel) -> dict[str, Type]:
 
 __all__ = [
     "CONSTEXPR_DTYPE", "INTEGER_DTYPES", "RULES", "BufferType", "Context", "DomainType", "HelperType", "RecordType", "Resource", "Rule",
-    "TensorType", "Type", "TypeFault", "Unknown", "context", "declare", "infer", "infer_all", "kind", "type_rule", "view_type",
+    "TensorType", "Type", "TypeFault", "Unknown", "context", "declare", "infer", "infer_all", "kind", "lengths", "type_rule",
+    "view_type",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from eqkir.kir import ops
 from eqkir.kir.node import EXTENT_OPS
 
 if TYPE_CHECKING:
+    from eqkir.kir.builder import Builder
     from eqkir.kir.builder_core import Core
 
 
@@ -89,8 +90,10 @@ class Dim:
 class Value:
     """A tensor or scalar of the kernel under construction; operators and methods emit operations."""
 
+    k: Builder
+
     def __init__(self, k: Core, id: str, choices: tuple[str, ...] = ()) -> None:
-        self.k, self.id, self._choices = k, id, choices
+        self.k, self.id, self._choices = k, id, choices  # type: ignore[assignment]
 
     # ------------------------------------------------------------------ type
     @property
@@ -250,10 +253,14 @@ class Value:
         return self.transpose()
 
     def __getitem__(self, key: Any) -> Value:
-        """`x[:, None]`: None inserts an axis of size 1, ``:`` keeps one. Of a record ``r["name"]``, of a tuple ``t[0]``."""
+        """`x[:, None]`: None inserts an axis of size 1, ``:`` keeps one, ``...`` all that are left. Fields: ``r["name"]``, ``t[0]``."""
         if self.is_record and isinstance(key, (str, int)):
             return self.k.one(ops.GetField, x=self.id, name=key if isinstance(key, str) else f"_{key}")
         items = key if isinstance(key, tuple) else (key,)
+        if sum(i is Ellipsis for i in items) == 1:
+            at = next(n for n, i in enumerate(items) if i is Ellipsis)
+            kept_ = self.rank - sum(isinstance(i, slice) for i in items)
+            items = (*items[:at], *(slice(None),) * kept_, *items[at + 1 :])
         plain = all(i is None or (isinstance(i, slice) and i == slice(None)) for i in items)
         if not plain or sum(i is not None for i in items) > self.rank:
             raise self.k.error("a value is immutable and indexed by : and None only", accepted="x[:, None]; x.gather(…) for more")

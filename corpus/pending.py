@@ -1,0 +1,1 @@
+PENDING: frozenset[str] = frozenset()
