@@ -111,17 +111,3 @@ def hull(trees: Sequence[Num]) -> Num:
     low, high = interval.zero_signs(low, high, signs.all((0, 1)) | ~signs.any((0, 1)))
     amb = interval.less(amb, nan)
     return interval.settled(Num(dtype, low, high, nan, amb))
-
-
-def stacked(parts: Sequence[Num], axis: int) -> Num:
-    """Enclosures of one dtype joined along an axis that they have."""
-
-    def mask(pick: str) -> Array | None:
-        masks = [getattr(p, pick) for p in parts]
-        if all(v is None for v in masks):
-            return None
-        return np.concatenate([np.zeros(p.shape, bool) if v is None else v for p, v in zip(parts, masks, strict=True)], axis)
-
-    lo = np.concatenate([p.lo for p in parts], axis)
-    hi = np.concatenate([p.hi for p in parts], axis) if parts[0].dtype in FLOATS else lo
-    return Num(parts[0].dtype, lo, hi, mask("nan"), mask("amb"))

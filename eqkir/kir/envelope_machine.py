@@ -13,7 +13,7 @@ from eqkir.kir import binding
 from eqkir.kir import interval_decision as decision
 from eqkir.kir.binding import Binding
 from eqkir.kir.floats import Array
-from eqkir.kir.interval import Num, at, exact, move, plain, settled
+from eqkir.kir.interval import Num, at, exact, move, plain, settled, stacked
 from eqkir.kir.machine import Machine
 from eqkir.kir.machine_control import SHARED
 from eqkir.kir.memory import Allocation, Resource
@@ -123,6 +123,9 @@ class Enveloper(Machine[Num]):
             amb[lanes] = False if v.amb is None else v.amb
             seen[lanes] = True
         return settled(Num(first.dtype, lo, hi, nan, amb))
+
+    def concat(self, parts: Sequence[Num], axis: int) -> Num:
+        return stacked([plain(p) for p in parts], axis)
 
     def truth(self, cond: Num) -> tuple[Array, Array]:
         maybe = np.zeros(1, bool) if cond.amb is None else cond.amb

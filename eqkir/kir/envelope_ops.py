@@ -11,10 +11,10 @@ from eqkir.base.dtypes import FLOATS, WIDENED
 from eqkir.kir import elementwise, interval, interval_functions, interval_reduce
 from eqkir.kir import interval_arithmetic as arithmetic
 from eqkir.kir import interval_decision as decision
-from eqkir.kir.envelope_generic import generic, stacked
+from eqkir.kir.envelope_generic import generic
 from eqkir.kir.envelope_machine import Enveloper, rule
 from eqkir.kir.floats import Array
-from eqkir.kir.interval import Num, both, exact, joined, move
+from eqkir.kir.interval import Num, both, exact, joined, move, stacked
 from eqkir.kir.randomness import philox, uniform
 from eqkir.kir.reference_ops import reshaped, to_shape, transposed
 from eqkir.kir.reference_structured import matrices, to_back

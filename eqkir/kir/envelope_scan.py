@@ -9,9 +9,9 @@ import numpy as np
 from eqkir.base.dtypes import FLOATS, NUMPY, WIDENED
 from eqkir.kir import elementwise, interval, interval_arithmetic, interval_reduce, interval_scan
 from eqkir.kir.elementwise import NAME
-from eqkir.kir.envelope_generic import hull, stacked
+from eqkir.kir.envelope_generic import hull
 from eqkir.kir.envelope_machine import Enveloper, rule
-from eqkir.kir.interval import Num, at, both, exact, less, move
+from eqkir.kir.interval import Num, at, both, exact, less, move, stacked
 from eqkir.kir.machine import to_rank
 from eqkir.kir.reference_scan import BUILTIN, empty_extreme, prefixes, scanned
 from eqkir.kir.reference_structured import identity

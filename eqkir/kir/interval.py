@@ -9,7 +9,7 @@ unknown sign. `nan` marks elements that are certainly NaN, `amb` (ambiguous) tho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -192,3 +192,19 @@ def joined(*nums: Num) -> list[Num]:
     shape = spread([n.lo for n in nums])[0].shape
     return [n if n.shape == shape else move(lambda a: to_rank(a, shape), n) for n in nums]
 
+
+def stacked(parts: Sequence[Num], axis: int) -> Num:
+    """Enclosures of one dtype joined along an axis that they have."""
+
+    def mask(pick: str) -> Mask:
+        masks = [getattr(p, pick) for p in parts]
+        if all(v is None for v in masks):
+            return None
+        return np.concatenate([np.zeros(p.shape, bool) if v is None else v for p, v in zip(parts, masks, strict=True)], axis)
+
+    n = max(p.shape[0] for p in parts)
+    if axis and any(p.shape[0] != n for p in parts):
+        parts = [at(p, np.zeros(n, np.int64)) if p.shape[0] == 1 else p for p in parts]
+    lo = np.concatenate([p.lo for p in parts], axis)
+    hi = np.concatenate([p.hi for p in parts], axis) if parts[0].dtype in FLOATS else lo
+    return Num(parts[0].dtype, lo, hi, mask("nan"), mask("amb"))

@@ -17,13 +17,15 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from eqkir.base.diagnostics import EqkirError, fail
-from eqkir.base.expr import evaluate
+from eqkir.base.dtypes import NUMPY
+from eqkir.base.expr import Expr, evaluate, spell
 from eqkir.kir.binding import Binding
 from eqkir.kir.extents import symbols_of
 from eqkir.kir.floats import Array
 from eqkir.kir.memory import Access, Memory, Resource
 from eqkir.kir.model import Arg, Extent, Op, Region, extent_expr
 from eqkir.kir.reference_codes import STAGE, Trap
+from eqkir.kir.types import TensorType, Type, infer
 
 V = TypeVar("V")
 
@@ -114,6 +116,7 @@ class Machine(ABC, Generic[V]):
         self.domains: dict[str, DomainValue] = {}
         self.defs: dict[str, Op] = {}
         self.buffers: dict[str, Resource] = {}
+        self.types: dict[str, Type] = {}  # inferred when first needed
         self.levels: list[str] = []  # names of the point numbers of the enclosing parallels
         self.doubt = False  # whether it is in doubt that the current lanes run
         self.forks = 0
@@ -132,6 +135,10 @@ class Machine(ABC, Generic[V]):
     @abstractmethod
     def assemble(self, parts: Sequence[tuple[Array, V]], n: int) -> V:
         """A tensor of n lanes from the lanes of its parts; what occurs in several parts may be any of them."""
+
+    @abstractmethod
+    def concat(self, parts: Sequence[V], axis: int) -> V:
+        """Tensors one after another along an axis (the batch axis counts)."""
 
     @abstractmethod
     def truth(self, cond: V) -> tuple[Array, Array]:
@@ -330,7 +337,10 @@ class Machine(ABC, Generic[V]):
 
     def extent(self, e: Extent) -> int:
         """The value of an extent of the JSON: over symbols, integer scalars and the lengths of domains."""
-        x = extent_expr(e)
+        return self.value(extent_expr(e))
+
+    def value(self, x: Expr) -> int:
+        """The value of an extent's expression."""
         try:
             known: dict[str, int] = {}
             for s in symbols_of(x):
@@ -339,13 +349,21 @@ class Machine(ABC, Generic[V]):
                     known[s] = self.uniform(self.env[s])
             return int(evaluate(x, known))
         except (KeyError, ZeroDivisionError) as exc:
-            raise Trap("SHAPE", f"extent {e!r} has no value ({exc})") from None
+            raise Trap("SHAPE", f"extent {spell(x)} has no value ({exc})") from None
 
     def shape(self, extents: Sequence[Extent]) -> tuple[int, ...]:
         shape = tuple(self.extent(e) for e in extents)
         if min(shape, default=0) < 0:
             raise Trap("SHAPE", f"negative extent in {shape}")
         return shape
+
+    def empty(self, result: str) -> V:
+        """A result that has no elements, of its inferred type."""
+        if not self.types:
+            self.types = infer(self.binding.kernel)
+        t = self.types[result]
+        assert isinstance(t, TensorType)
+        return self.exact(np.zeros((1, *(self.value(e) for e in t.shape)), NUMPY[t.dtype]))
 
     # ------------------------------------------------------------------------------------------------ memory
     def resource(self, name: str) -> Resource:

@@ -53,6 +53,10 @@ class Reference(Machine[Array]):
             out[lanes] = value
         return out
 
+    def concat(self, parts: Sequence[Array], axis: int) -> Array:
+        n = max(p.shape[0] for p in parts)
+        return np.concatenate([np.broadcast_to(p, (n, *p.shape[1:])) for p in parts], axis)
+
     def truth(self, cond: Array) -> tuple[Array, Array]:
         return np.broadcast_to(cond, (self.batch,)), np.zeros(self.batch, bool)
 
