@@ -206,10 +206,10 @@ def batched(dtype: str = "f16", **bindings: int) -> Program:
     return program(a, "h=H/own i=M/own j=N/own k=K/loop", row_order(h, i, j), top, **bindings)
 
 
-def argmax_region() -> Region:
+def argmax_region(index: str = "i32") -> Region:
     """(value, index): larger value, NaN first, lowest index on ties."""
     b = Block()
-    lv, li, rv, ri = (b.let("Arg", (s, n), (), (), "f32" if n == 0 else "i32") for s in "lr" for n in (0, 1))
+    lv, li, rv, ri = (b.let("Arg", (s, n), (), (), "f32" if n == 0 else index) for s in "lr" for n in (0, 1))
     ln, rn = b.un("isnan", lv, (), "bool"), b.un("isnan", rv, (), "bool")
     gt = b.let("Bin", ("gt",), (lv, rv), (), "bool")
     eq = b.let("Bin", ("eq",), (lv, rv), (), "bool")
@@ -220,26 +220,38 @@ def argmax_region() -> Region:
         "Bin", ("or",), (b.let("Bin", ("or",), (only, gt), (), "bool"), b.let("Bin", ("and",), (both, lower), (), "bool")), (), "bool"
     )
     v = b.let("Tri", ("select",), (first, lv, rv), (), "f32")
-    i = b.let("Tri", ("select",), (first, li, ri), (), "i32")
-    return Region(("f32", "i32"), tuple(x for x in b.items if isinstance(x, Let)), (v, i))
+    i = b.let("Tri", ("select",), (first, li, ri), (), index)
+    return Region(("f32", index), tuple(x for x in b.items if isinstance(x, Let)), (v, i))
 
 
-def argmax(form: str = "W", mode: str = "tree", row: str = "O1", **bindings: int) -> Program:
+def argmax(form: str = "W", mode: str = "tree", row: str = "O1", index: str = "i32", **bindings: int) -> Program:
     """Value and index of the greatest element of each row."""
     r, c = f"r:{row}", f"c:{form}"
     top = Block()
-    inits = (top.const("-inf"), top.const("2147483647", "i32"))
+    inits = (top.const("-inf"), top.const(str(2**31 - 1 if index == "i32" else 2**63 - 1), index))
     b = top if form == "W" else top.body()
     x = b.load("x", ("r", "c"), (r, c))
-    i = b.cast(b.let("Index", (Coord("c"),), (), (c,), "index"), (c,), "i32")
+    i = b.let("Index", (Coord("c"),), (), (c,), "index")
+    i = b.cast(i, (c,), "i32") if index == "i32" else i
     if form == "W":
-        t = top.let("RedNTree", (c, argmax_region()), (*inits, x, i), (r,), "tuple")
+        t = top.let("RedNTree", (c, argmax_region(index)), (*inits, x, i), (r,), "tuple")
     else:
         t = top.new()
-        top.loop(c, b, (Carry(t, "RedNLoop", (mode, argmax_region()), (x, i), inits, (r,), "tuple"),))
+        top.loop(c, b, (Carry(t, "RedNLoop", (mode, argmax_region(index)), (x, i), inits, (r,), "tuple"),))
     top.store("v", ("r",), top.let("Pick", (0,), (t,), (r,)), (r,))
-    top.store("p", ("r",), top.let("Pick", (1,), (t,), (r,), "i32"), (r,))
-    a = abi("argmax", ("x", "in", "f32", ("M", "N")), ("v", "out", "f32", ("M",)), ("p", "out", "i32", ("M",)))
+    p = top.let("Pick", (1,), (t,), (r,), index)
+    top.store("p", ("r",), p, (r,))
+    views = [("x", "in", "f32", ("M", "N")), ("v", "out", "f32", ("M",)), ("p", "out", index, ("M",))]
+    if index == "index":  # arithmetic, a mixed comparison and a cast on what may be the identity
+        one = top.const("1", "index")
+        far = top.bin("lt", p, top.const(str(2**40), "index"), (r,), "bool")
+        q = top.let(
+            "Tri", ("select",), (far, top.bin("add", p, one, (r,), "index"), top.bin("minimum", p, one, (r,), "index")), (r,), "index"
+        )
+        top.store("q", ("r",), q, (r,))
+        top.store("f", ("r",), top.cast(p, (r,), "f32"), (r,))
+        views += [("q", "out", "index", ("M",)), ("f", "out", "f32", ("M",))]
+    a = abi("argmax", *views)
     return program(a, "r=M/own c=N/loop", ("TAx", r), top, **bindings)
 
 

@@ -146,6 +146,33 @@ def test_argmax_ties_and_nan() -> None:
         np.testing.assert_array_equal(got.arrays["p"], want)
 
 
+def test_indices_carried_narrow_come_back_as_64_bit_integers() -> None:
+    """The identity of an arg-reduction is the largest 64-bit integer: it must survive where a row is empty."""
+    from dataclasses import replace
+
+    forms = [
+        P.argmax("L1", index="index"), P.argmax("W", index="index", F_c=64), P.argmax("LC", "lanes", index="index", C_c=16),
+        P.argmax("LC", "tree", row="OB", index="index", C_c=16, B_r=4),
+    ]  # fmt: skip
+    trials = []
+    for k, p in enumerate(forms):
+        for m, n in ((5, 37), (3, 0), (2, 1)):
+            arrays = {"x": f32(m, n), "v": poisoned([m]), "p": poisoned([m], np.int64), "q": poisoned([m], np.int64), "f": poisoned([m])}
+            trials.append(Trial(f"form {k} {m}x{n}", p, arrays))
+    artifacts = check_all(trials)
+    assert "_widen_max" in artifacts[-1].source and "tl.int64)" not in artifacts[-1].source.split("tl.range")[1].split("tl.reduce")[0]
+    from eqkir.emit.triton.checks import Case, interpret_batch
+
+    wide = [
+        (replace(a, source=a.source.replace("2147483648 else", "0 else")), [Case(t.arrays)]) for a, t in zip(artifacts, trials, strict=True)
+    ]
+    narrow = interpret_batch([(a, [Case(t.arrays)]) for a, t in zip(artifacts, trials, strict=True)])
+    for t, x, y in zip(trials, interpret_batch(wide), narrow, strict=True):
+        assert not x[0].error, f"{t.name}: {x[0].error}"
+        for k in t.arrays:
+            np.testing.assert_array_equal(x[0].arrays[k], y[0].arrays[k])
+
+
 def test_segments_orders_and_strides() -> None:
     def arrays(n: int, p: int, q: int) -> dict[str, np.ndarray]:
         return {"x": f32(n), "y": poisoned([n]), "u": f32(p, q), "w": poisoned([q, p])}

@@ -30,6 +30,7 @@ PROGRAMS: dict[str, Program] = {
     "batched": P.batched(B_h=2, B_i=32, B_j=32, C_k=32),
     "i8": P.gemm(dtype="i8", acc="i32", B_i=64, B_j=64, C_k=64),
     "argmax": P.argmax("LC", "lanes", C_c=256),
+    "argmax index": P.argmax("LC", "lanes", index="index", C_c=256),
     "segments": P.two_segments(mode="stride", B_i=256, B_j=16, B_k=32, P_g0=100, P_g1=50),
     "phases": P.two_phases(F_c=512),
     "gather": P.gather(B_i=256),

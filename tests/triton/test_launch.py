@@ -254,7 +254,7 @@ def without_comments(source: str) -> list[str]:
 
 def test_origins_are_comments_and_nothing_else() -> None:
     p = P.softmax("W", F_c=64)
-    ids = {f"g0/0/{i.id}": f"softmax/op{i.id} softmax.py:{10 + i.id}" for i in p.segments[0].phases[0] if hasattr(i, "id")}
+    ids = {f"0/0/{i.id}": f"softmax/op{i.id} softmax.py:{10 + i.id}" for i in p.segments[0].phases[0] if hasattr(i, "id")}
     named, plain = emit(replace(p, origins=ids)).source, emit(p).source
     assert "# softmax/op" in named and "# softmax/op" not in plain
     assert without_comments(named) == without_comments(plain)

@@ -76,6 +76,22 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
         "    fix = (z != x) & ((bits & 1) == 0) & (x == x)\n    return tl.where(fix, bits + step, bits).to(tl.float32, bitcast=True)\n",
         (),
     ),
+    "_widen_max": (
+        "@triton.jit\ndef _widen_max(x):\n    # the largest index stands for the largest 64-bit integer\n    if x.dtype == tl.int32:\n"
+        "        return tl.where(x == 2147483647, 9223372036854775807, x.to(tl.int64))\n    else:\n        return x\n",
+        (),
+    ),
+    "_widen_min": (
+        "@triton.jit\ndef _widen_min(x):\n    # the least index stands for the least 64-bit integer\n    if x.dtype == tl.int32:\n"
+        "        return tl.where(x == -2147483648, -9223372036854775808, x.to(tl.int64))\n    else:\n        return x\n",
+        (),
+    ),
+    "_widen_both": (
+        "@triton.jit\ndef _widen_both(x):\n    # the extreme indices stand for the extreme 64-bit integers\n    if x.dtype == tl.int32:\n"
+        "        y = tl.where(x == 2147483647, 9223372036854775807, x.to(tl.int64))\n"
+        "        return tl.where(x == -2147483648, -9223372036854775808, y)\n    else:\n        return x\n",
+        (),
+    ),
     "_int_f64_odd": (
         "@triton.jit\ndef _int_f64_odd(x):\n    # 64-bit integers as f64, rounded to odd beyond 2**53\n    high = x >> 16\n"
         "    sticky = ((x & 0xFFFF) != 0).to(x.dtype)\n    big = (high >= 137438953472) | (high < -137438953472)\n"
@@ -240,6 +256,21 @@ class Forms:
             return self.cast(f"tl.full((), {bits}, bitcast=True)", computing(dtype), dtype)
         value = f'float("{text}")' if text in ("inf", "-inf", "nan") else text
         return self.cast(f"tl.full((), {value}, {TYPES[computing(dtype)]})", computing(dtype), dtype)
+
+    # ---------------------------------------------------------------- indices in the kernel's index type
+    @staticmethod
+    def small_const(text: str) -> str:
+        """A small constant of dtype index; the extreme 64-bit integers become those of the index type."""
+        if text in ("9223372036854775807", "-9223372036854775808"):
+            narrow = "2147483647" if text[0] == "9" else "-2147483648"
+            text = f"{narrow} if IDX == tl.int32 else {text}"
+        return f"tl.full((), {text}, IDX)"
+
+    def widen(self, x: str, extremes: frozenset[str]) -> str:
+        """The 64-bit integer that a small index stands for."""
+        if not extremes:
+            return f"{x}.to(tl.int64)"
+        return self.use(f"_widen_{'both' if len(extremes) == 2 else next(iter(extremes))}({x})")
 
     # ---------------------------------------------------------------- combine functions
     @staticmethod

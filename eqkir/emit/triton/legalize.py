@@ -29,16 +29,16 @@ def legalize(program: Program) -> Program:
     notes: dict[str, Expr] = {}
     origins: dict[str, str] = {}
     segments: list[Segment] = []
-    for s in program.segments:
+    for n, s in enumerate(program.segments):
         phases = []
         for k, ph in enumerate(s.phases):
             p = _Phase(program, ph, notes)
             items = live(p.run(ph))
             phases.append(items)
             for old, v in p.env.items():
-                text = program.origins.get(f"{s.group}/{k}/{old}")
+                text = program.origins.get(f"{n}/{k}/{old}")
                 if text is not None and isinstance(v, Val):
-                    origins[f"{s.group}/{k}/{v.id}"] = text
+                    origins[f"{n}/{k}/{v.id}"] = text
         segments.append(replace(s, phases=tuple(phases)))
     return replace(
         program, segments=tuple(segments), stage="legal", origins=origins, specializations=tuple(sorted(notes.items(), key=lambda x: x[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eqkir.base.expr import Expr, Int, Param, emin, is_launch, substitute
@@ -10,6 +11,7 @@ from eqkir.emit.triton.forms import Forms, imports
 from eqkir.emit.triton.launch import Sizes, host_imports, launch_source
 from eqkir.emit.triton.names import Naming
 from eqkir.emit.triton.spell import SegmentText
+from eqkir.emit.triton.width import Widths
 from eqkir.program.abi import axis_of
 from eqkir.program.model import Item, Let, Loop, Program, Segment, Store, order_labels
 
@@ -33,10 +35,10 @@ def module_source(program: Program, name: str = "") -> Module:
         raise ValueError("only legal programs are spelled")
     forms = Forms()
     helpers: dict[str, str] = {}
-    sizes = launch_sizes(program)
+    sizes, widths = launch_sizes(program)
     names = Naming(program)
     several = len(program.segments) > 1
-    texts = [SegmentText(program, s, names, forms, helpers, 1 if several else _depth(s)) for s in program.segments]
+    texts = [SegmentText(program, n, names, forms, helpers, 1 if several else _depth(s), widths[n]) for n, s in enumerate(program.segments)]
     bodies = [t.body() for t in texts]
     options = {**OPTION_DEFAULTS, **{k: v for k, v in program.options.items() if k in OPTION_DEFAULTS or k == "maxnreg"}}
     kernel = name or program.abi.kernel
@@ -44,7 +46,7 @@ def module_source(program: Program, name: str = "") -> Module:
     parts += [forms.source().rstrip("\n")] if forms.helpers else []
     parts += [text.rstrip("\n") for text in helpers.values()]
     if several:
-        parts += [_segment_function(program, s, names, b) for s, b in zip(program.segments, bodies)]
+        parts += [_segment_function(program, s, names, t, b) for s, t, b in zip(program.segments, texts, bodies)]
     parts.append(_kernel(program, names, texts, bodies))
     parts.append(launch_source(program, names, sizes))
     arguments = [(names.views[v.name], f"*{v.dtype}") for v in program.abi.views]
@@ -55,11 +57,11 @@ def module_source(program: Program, name: str = "") -> Module:
     return Module("\n\n\n".join(parts), tuple(sorted(forms.permits)), forms.fused, options, tuple(arguments))
 
 
-def launch_sizes(program: Program) -> Sizes:
-    """What the host computes before a launch."""
+def launch_sizes(program: Program) -> tuple[Sizes, list[tuple[Widths, ...]]]:
+    """What the host computes before a launch; for each segment and phase, which indices the kernel carries in its index type."""
     bound = {Param(p): Int(v) for p, v in program.bindings.items()}
     signed = frozenset(s.name for s in program.abi.scalars)
-    programs, reach = [], set()
+    programs, reach, widths = [], set(), list[tuple[Widths, ...]]()
     offsets: dict[str, set[tuple[Expr, ...]]] = {}
     for s in program.segments:
         n = program.length(s)
@@ -109,11 +111,17 @@ def launch_sizes(program: Program) -> Sizes:
             reach |= {m for group in ms for m in group}
         for e in values:
             reach |= magnitudes(substitute(e, bound), most, signed, program.bindings)
+
+        def bounded(e: Expr, most: Callable[[str], Expr] = most) -> Expr:
+            return magnitude(substitute(e, bound), most, signed, program.bindings)
+
+        widths.append(tuple(Widths(ph, bounded) for ph in s.phases))
+        reach = reach.union(*(w.reach() for w in widths[-1]))
     key = lambda e: str(e)  # noqa: E731
     views = [v.name for v in program.abi.views]
     flat = [(v, b) for v in sorted(offsets, key=views.index) for b in sorted(offsets[v], key=str)]
     big = [e for e in reach if is_launch(e) and e.value is None or (e.value or 0) >= 1 << 31]
-    return Sizes(tuple(programs), tuple(sorted(big, key=key)), tuple(flat))
+    return Sizes(tuple(programs), tuple(sorted(big, key=key)), tuple(flat)), widths
 
 
 def _depth(s: Segment) -> int:
@@ -178,11 +186,10 @@ def _decorator(names: Naming) -> str:
     return f"@triton.jit(do_not_specialize=[{', '.join(repr(n) for n in names.scalars.values())}])".replace("'", '"')
 
 
-def _segment_function(program: Program, s: Segment, names: Naming, body: list[str]) -> str:
+def _segment_function(program: Program, s: Segment, names: Naming, t: SegmentText, body: list[str]) -> str:
     group = names.groups[s.group]
     lines = ["@triton.jit", f"def segment_{group}(first, programs, {_signature(names)}):"]
     if s.mode == "stride":
-        t = SegmentText(program, s, names, Forms(), {}, 1)
         lines += [f"    for instance in tl.range(first, {t.launch(program.length(s))}, programs):", "        lid = tl.cast(instance, IDX)"]
         lines += ["    " + x for x in body]
     else:

@@ -8,10 +8,11 @@ from eqkir.base.expr import PREDICATES, Expr, Int, Param, coords, substitute
 from eqkir.emit.triton.address import KernelText, Place, expand, pointer, spelled_dims
 from eqkir.emit.triton.combine import built_in
 from eqkir.emit.triton.combine import region as combine_region
-from eqkir.emit.triton.forms import TYPES, Forms
+from eqkir.emit.triton.forms import COMPARE, TYPES, Forms
 from eqkir.emit.triton.names import Naming, clean
+from eqkir.emit.triton.width import Widths
 from eqkir.program.abi import axis_of, parameter, traversal
-from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Segment, Store, order_labels, order_size
+from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Store, order_labels, order_size
 
 
 @dataclass
@@ -26,9 +27,12 @@ class Lines:
 class SegmentText:
     """The body of one segment; `lid` is defined."""
 
-    def __init__(self, program: Program, segment: Segment, names: Naming, forms: Forms, helpers: dict[str, str], depth: int) -> None:
-        self.program, self.segment, self.names, self.forms, self.helpers = program, segment, names, forms, helpers
-        self.lines = Lines(depth=depth)
+    def __init__(
+        self, program: Program, number: int, names: Naming, forms: Forms, helpers: dict[str, str], depth: int, widths: tuple[Widths, ...]
+    ) -> None:
+        segment = program.segments[number]
+        self.program, self.number, self.segment, self.names, self.forms, self.helpers = program, number, segment, names, forms, helpers
+        self.lines, self.all_widths = Lines(depth=depth), widths
         self.exprs = KernelText(names.signed, forms.use)
         self.bound = {Param(p): Int(v) for p, v in program.bindings.items()}
         self.places: dict[str, Place] = {}
@@ -71,6 +75,15 @@ class SegmentText:
         """Value `i` broadcastable to `dims`."""
         return expand(self.texts[i], self.lanes(self.dims[i]), self.lanes(dims))
 
+    def full(self, i: int, dims: tuple[str, ...], keep: bool = False) -> str:
+        """The same, an index as the 64-bit integer that it stands for (`keep`: as it is carried)."""
+        w = self.widths.small(i) if self.dtypes[i] == "index" else None
+        return self.operand(i, dims) if keep or w is None else self.forms.widen(self.operand(i, dims), w.extremes)
+
+    @property
+    def widths(self) -> Widths:
+        return self.all_widths[self.phase]
+
     def index(self, e: Expr, deps: tuple[int, ...], dims: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         """An index expression or predicate over coordinates and data operands; its lane labels."""
         e = substitute(e, self.bound)
@@ -84,7 +97,7 @@ class SegmentText:
                 return expand(self.places[d].full, (d,) if parameter(d) else (), have)
             if a.op == "dep":
                 i = deps[a.args[0]]
-                return expand(self.texts[i], self.lanes(self.dims[i]), have) + (".to(tl.int64)" if e.op != "dep" else "")
+                return self.full(i, have) + (".to(tl.int64)" if e.op != "dep" else "")
             return self.names.integer(a.args[0])
 
         return self.exprs.text(e, atom), have
@@ -167,7 +180,7 @@ class SegmentText:
 
     # ---------------------------------------------------------------- items
     def comment(self, i: int) -> None:
-        text = self.program.origins.get(f"{self.segment.group}/{self.phase}/{i}", "")
+        text = self.program.origins.get(f"{self.number}/{self.phase}/{i}", "")
         if text and text != self.origin:
             self.lines.add("# " + " ".join(text.split()))
             self.origin = text
@@ -193,17 +206,18 @@ class SegmentText:
                 self.lines.add("tl.debug_barrier()")
 
     def let(self, x: Let) -> None:
-        f = self.forms
+        f, small = self.forms, x.dtype == "index" and self.widths.small(x.id) is not None
+        keep = small or (x.op == "Bin" and x.attrs[0] in COMPARE and all(self.widths.small(a) is not None for a in x.args))
 
         def arg(k: int) -> str:
-            return self.operand(x.args[k], x.dims)
+            return self.full(x.args[k], x.dims, keep)
 
         src = self.dtypes.get(x.args[0], "") if x.args else ""
         match x.op:
             case "Const" if x.id not in self.needed:
                 self.record(x, "None")  # read by nothing that is written
             case "Const":
-                self.define(x, f.const(x.attrs[0], x.dtype), "c")
+                self.define(x, f.small_const(x.attrs[0]) if small else f.const(x.attrs[0], x.dtype), "c")
             case "Scalar":
                 self.define(x, self.scalar(x.attrs[0], x.dtype), clean(x.attrs[0]) + "_")
             case "Index":
@@ -259,7 +273,7 @@ class SegmentText:
             if e.value is not None:
                 return self.forms.const("true" if e.value else "false", "bool")
             return text if e.op in PREDICATES else f"({text} != 0)"
-        return f"tl.cast({text}, {TYPES[x.dtype]})"
+        return f"tl.cast({text}, {'IDX' if self.widths.small(x.id) is not None else TYPES[x.dtype]})"
 
     def active(self, label: str) -> str:
         text = f"{self.places[label].full} < {self.launch(self.program.axis[axis_of(label)].extent)}"
@@ -278,7 +292,7 @@ class SegmentText:
         return "" if self.constant_true(mask) else f", mask={self.operand(mask, dims)}"
 
     def other(self, mask: int, other: int, dims: tuple[str, ...]) -> str:
-        return "" if self.constant_true(mask) else f", other={self.operand(other, dims)}"
+        return "" if self.constant_true(mask) else f", other={self.full(other, dims)}"
 
     def constant_true(self, i: int) -> bool:
         return i in self.trues
@@ -288,12 +302,12 @@ class SegmentText:
         want = self.lanes(s.dims)
         if have != want:
             text = f"tl.broadcast_to({expand(f'({text})', have, want)}, {self.shape(s.dims)})"
-        self.lines.add(f"tl.store({text}, {self.operand(s.value, s.dims)}{self.masked(s.valid, s.dims)})")
+        self.lines.add(f"tl.store({text}, {self.full(s.value, s.dims)}{self.masked(s.valid, s.dims)})")
 
     def reduce(self, x: Let) -> None:
         fn, label = x.attrs
         have = self.lanes(self.dims[x.args[0]])
-        a = self.texts[x.args[0]]
+        a = self.full(x.args[0], self.dims[x.args[0]], x.dtype == "index" and self.widths.small(x.id) is not None)
         carrier = self.forms.carrier(x.dtype)
         name = built_in(fn, x.dtype, self.forms, self.helpers)
         text = f"tl.reduce({self.forms.cast(a, x.dtype, carrier)}, {have.index(label)}, {name})"
@@ -304,7 +318,8 @@ class SegmentText:
         assert isinstance(region, Region)
         have = self.lanes(self.dims[x.args[0]])
         carriers = [self.forms.carrier(t) for t in region.dtypes]
-        text = ", ".join(self.forms.cast(self.texts[a], t, c) for a, t, c in zip(x.args, region.dtypes, carriers))
+        args = [self.full(a, self.dims[a], w is not None) for a, w in zip(x.args, self.widths.parts[x.id])]
+        text = ", ".join(self.forms.cast(a, t, c) for a, t, c in zip(args, region.dtypes, carriers))
         name = combine_region(region, self.forms, self.helpers)
         outs = [self.unique(f"r{x.id}_{k}") for k in range(len(carriers))]
         if len(outs) == 1:
@@ -317,7 +332,7 @@ class SegmentText:
         n = self.stem[x.label]
         for c in x.carries:
             self.comment(c.id)
-            self.define(c, self.texts[c.inits[0]], "acc")
+            self.define(c, self.carried(c, c.inits[0]), "acc")
         extent = self.launch(self.program.axis[x.axis].extent)
         stages = f", num_stages={x.stages}" if x.stages > 1 else ""
         lanes = self.program.lanes(x.label)
@@ -333,8 +348,11 @@ class SegmentText:
         for i in x.body:
             self.item(i)
         if x.carries:
-            self.lines.add(f"{', '.join(self.texts[c.id] for c in x.carries)} = {', '.join(self.texts[c.args[0]] for c in x.carries)}")
+            self.lines.add(f"{', '.join(self.texts[c.id] for c in x.carries)} = {', '.join(self.carried(c, c.args[0]) for c in x.carries)}")
         self.lines.depth -= 1
+
+    def carried(self, c: Carry, i: int) -> str:
+        return self.full(i, self.dims[i], c.dtype == "index" and self.widths.small(c.id) is not None)
 
 
 def _labels(items: tuple[Item, ...]) -> list[str]:
