@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from eqkir.kir.model import Kernel
 
 ENGINES = ("reference", "program", "interpreter", "gpu")
-DEFAULT_EXTENTS = (5, 17, 7, 11)
 
 
 def main(
@@ -35,7 +34,7 @@ def main(
     if programs.is_program(file):
         return _program(file, engine, seed, inputs, shapes, save, as_json)
     from eqkir.cli.kernels import chain, select
-    from eqkir.driver.numeric import holds
+    from eqkir.driver.numeric import assignments, holds
     from eqkir.kir.envelope import compare, envelope
     from eqkir.kir.inputs import make_inputs
     from eqkir.kir.memory import ViewArg, clone
@@ -43,7 +42,8 @@ def main(
     task = select(file, kernel)
     c = chain(task, replace(options, shapes=shapes), pin=False)
     k = c.kernel
-    symbols = {s.id: c.extents.get(s.id, DEFAULT_EXTENTS[i % 4]) for i, s in enumerate(k.symbols)}
+    rows = assignments(k, c.extents)
+    symbols = rows[min(1, len(rows) - 1)]
     given = _npz(inputs) if inputs else {}
     symbols |= _symbols(k, given)
     args = make_inputs(k, symbols, seed, "plain", c.constexprs, _scalars(k, shapes, given))

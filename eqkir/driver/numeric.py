@@ -20,8 +20,8 @@ from eqkir.kir.model import Kernel, Symbol
 from eqkir.program.interp import Buffer, run
 from eqkir.program.model import Program
 
-#: the k-th symbol takes the k-th number: ones, primes, just past powers of two, and mixed small ones
-PATTERNS = ((1, 1, 1, 1), (5, 17, 7, 11), (33, 40, 19, 3), (2, 130, 5, 13))
+#: the k-th symbol takes the k-th number: ones, primes, just past powers of two, mixed small ones, and multiples of many blocks
+PATTERNS = ((1, 1, 1, 1), (5, 17, 7, 11), (33, 40, 19, 3), (2, 130, 5, 13), (32, 64, 16, 16))
 #: layouts and contents tried beyond the plain ones, on the second pattern
 VARIANTS = ("special", "strided", "transposed", "offset", "negative", "broadcast", "overlap")
 MAX_PINNED = 1 << 20  # elements of a view up to which pinned extents are run as they are
