@@ -14,8 +14,8 @@ def kir_files(paths: Iterable[Path]) -> list[Path]:
     """Files as given, folders expanded to the modules below them in sorted order; no path twice.
 
     Below a folder every ``*.json`` counts (hidden folders, and those that hold a file ``.eqkirignore``, left out) except one that is
-    well-formed JSON of another kind: no object, or an object with neither ``kir`` nor ``kernels``. A file that does not exist stays in the list: reading it gives its diagnosis. Raises
-    EqkirError EQK-RUN-PATH for a folder without a module.
+    well-formed JSON of another kind: no object, or an object with neither ``kir`` nor ``kernels``. A file that does not exist stays in
+    the list: reading it gives its diagnosis. Raises EqkirError EQK-RUN-PATH for a folder without a module.
     """
     out: dict[Path, None] = {}
     for p in paths:
