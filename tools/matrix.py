@@ -36,8 +36,9 @@ def run_matrix(
 ) -> dict[str, Any]:  # fmt: skip
     """Run the matrix in worker processes and return a plain summary (JSON-able).
 
-    `limit` keeps the first so many kernels; `cases` a cell; `engines`: ``program`` is always run, ``interpreter`` runs chosen, worst and two random
-    programs on the provider's interpreter, ``compile`` compiles chosen and one random for the default target. ``ok`` is True when no cell has a fault.
+    `limit` keeps the first so many kernels; `cases` a cell; `engines`: ``program`` is always run, ``interpreter`` runs chosen, worst and
+    two random programs on the provider's interpreter, ``compile`` compiles chosen and one random for the default target. ``ok`` is True when no
+    cell has a fault.
     """
     names = list(kernels or cells.kernels())[:limit]
     configs = cells.configurations(seeds)
@@ -95,10 +96,9 @@ def summarize(results: Sequence[cells.Cell], seconds: float) -> dict[str, Any]:
 
 def _line(row: list[cells.Cell]) -> str:
     bad = [c.config for c in row if not c.ok]
-    return (
-        f"{row[0].kernel:26s} {sum(c.ok for c in row):3d}/{len(row)} cells  {len({c.digest for c in row}):3d} digests  {sum(c.cases for c in row):4d} cases"
-        f"  {sum(c.seconds for c in row):5.1f} s" + (f"  FAILED {' '.join(bad)}" if bad else "")
-    )
+    ok, digests = sum(c.ok for c in row), len({c.digest for c in row})
+    figures = f"{ok:3d}/{len(row)} cells  {digests:3d} digests  {sum(c.cases for c in row):4d} cases"
+    return f"{row[0].kernel:32s} {figures}  {sum(c.seconds for c in row):5.1f} s" + (f"  FAILED {' '.join(bad)}" if bad else "")
 
 
 def table(summary: dict[str, Any]) -> str:
@@ -108,12 +108,11 @@ def table(summary: dict[str, Any]) -> str:
         s = summary if engine == "program" else summary.get(engine)
         if not s:
             continue
-        out.append(
-            f"{engine}: {s['cells_ok']}/{s['cells']} cells ok, {s['kernels']} kernels, {s['digests']} distinct programs, {s['cases']} cases, "
-            f"{s['elements']} elements, {s['seconds']} s"
-        )
+        counts = f"{s['cells_ok']}/{s['cells']} cells ok, {s['kernels']} kernels, {s['digests']} distinct programs"
+        out.append(f"{engine}: {counts}, {s['cases']} cases, {s['elements']} elements, {s['seconds']} s")
         for name, c in s["configurations"].items():
-            out.append(f"    {name:18s} {c['ok']:5d}/{c['cells']:<5d} {c['digests']:5d} programs  {c['p0']:4d} are P0  {c['cases']:6d} cases")
+            figures = f"{c['ok']:5d}/{c['cells']:<5d} {c['digests']:5d} programs  {c['p0']:4d} are P0  {c['cases']:6d} cases"
+            out.append(f"    {name:18s} {figures}")
         for f in s["faults"]:
             out += [f"    FAULT {f['kernel']} {f['config']}: {x}" for x in f["faults"][:2]]
         out += [f"    note {n['kernel']} {n['config']}: {'; '.join(n['notes'])}" for n in s["notes"]]

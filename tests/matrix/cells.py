@@ -1,8 +1,9 @@
 """The matrix: every corpus kernel under every extractor and every subset of families that matters, cell by cell.
 
 A *cell* is (kernel, configuration). Configurations are ``chosen``, ``worst``, ``random-<seed>``, ``without-<family>`` for each family and
-``without-all``. A cell verifies statically and is then run on the program interpreter: a rotating window of (shape, variant) *cases*, so that the cells
-of one kernel together see every case. `row` does one kernel, in this process.
+``without-all``. A cell verifies statically and is then run on the program interpreter: a rotating window of (shape, variant) *cases*,
+so that the cells of one kernel together see every case, and a shape past the program's own blocks (`stretch`). `row` does one kernel, in
+this process.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from eqkir.kir.load import load_file
 from eqkir.kir.memory import ViewArg, clone
 from eqkir.kir.model import Constexpr
 from eqkir.rules.load import load_rules
+from tests.matrix.stretch import stretched
+from tests.matrix.types import Case
 
 if TYPE_CHECKING:
     from eqkir.kir.model import Kernel
@@ -39,8 +42,8 @@ TARGET = "triton:nvidia-h200"
 SEEDS = 20
 #: kernels of the short matrix: one or two of each kind of structure
 REPRESENTATIVE = (
-    "add_in_place", "argmax_inner_f32", "fused_add_rms_norm_bf16", "gemm_bias_gelu_bf16", "head_gemm_bf16", "integer_mix", "layer_norm_bf16",
-    "shift", "softmax_f32", "sum_middle_f32", "three_reductions", "two_outputs",
+    "add_in_place", "argmax_inner_f32", "fused_add_rms_norm_bf16", "gemm_bias_gelu_bf16", "head_gemm_bf16", "integer_mix",
+    "layer_norm_bf16", "shift", "softmax_f32", "sum_middle_f32", "three_reductions", "two_outputs",
 )  # fmt: skip
 
 
@@ -65,16 +68,6 @@ def families() -> tuple[str, ...]:
 def configurations(seeds: int = SEEDS) -> list[str]:
     """All columns of the matrix."""
     return ["chosen", "worst", *(f"random-{s}" for s in range(seeds)), *(f"without-{f}" for f in families()), "without-all"]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    symbols: tuple[tuple[str, int], ...]
-    variant: str
-    constexprs: tuple[tuple[str, Any], ...] = ()
-
-    def __str__(self) -> str:
-        return " ".join([*(f"{k}={v}" for k, v in (*self.symbols, *self.constexprs)), self.variant])
 
 
 @dataclass
@@ -108,6 +101,7 @@ class Subject:
         self.kernel: Kernel = load_file(CORPUS / f"{name}.json").kernels[0]
         self.entry: dict[str, Any] = shapes()[name]
         self.constexprs: dict[str, Any] = {p.id: p.default for p in self.kernel.params if isinstance(p, Constexpr)}
+        self.integers = {k: int(v) for k, v in self.entry.get("scalars", {}).items() if isinstance(v, int)}
         self._saturated: dict[tuple[str, ...], Saturated] = {}
         self._cases: dict[Case, tuple[dict[str, Any], dict[str, Envelope]] | None] = {}
 
@@ -167,7 +161,8 @@ def check_cell(subject: Subject, config: str, at: int, cases: int) -> Cell:
         cell.faults += [str(d)[:400] for d in verify(program) or ()]
         if programs.dumps(programs.loads(text)) != text:
             cell.faults.append("program.json does not read back as the same program")
-        run_cases(subject, program, window(subject.cases(), at, cases), cell)
+        beyond = stretched(subject.kernel, program)
+        run_cases(subject, program, [*window(subject.cases(), at, cases), *window(beyond, at, 1)], cell)
     except EqkirError as e:
         cell.faults.append(str(e)[:400])
     except Exception as e:  # every cell gets a verdict

@@ -16,7 +16,9 @@ from eqkir.kir.envelope import Envelope, compare
 from eqkir.kir.memory import ViewArg
 from eqkir.program.interp_space import Space
 from eqkir.program.model import Item, Loop, Program
-from tests.matrix.cells import ROOT, Case, Cell, Subject
+from tests.matrix.cells import ROOT, Cell, Subject, window
+from tests.matrix.stretch import stretched
+from tests.matrix.types import Case
 
 if TYPE_CHECKING:
     from eqkir.emit.triton.artifact import Artifact
@@ -61,9 +63,14 @@ def affordable(subject: Subject, program: Program, n: int, at: int) -> list[Case
     """n cases from position at*n on that fit the budget; every kernel has small shapes, so there are some."""
     pool = subject.cases()
     pool = pool[at * n % len(pool) :] + pool[: at * n % len(pool)]
-    scalars = {k: int(v) for k, v in subject.entry.get("scalars", {}).items() if isinstance(v, int)}
-    fits = [c for c in pool if steps(program, {**dict(c.symbols), **scalars}) <= BUDGET]
+    fits = [c for c in pool if steps(program, {**subject.integers, **dict(c.symbols)}) <= BUDGET]
     return fits[:n]
+
+
+def beyond(subject: Subject, program: Program, n: int, at: int) -> list[Case]:
+    """n affordable cases past the program's blocks."""
+    fits = [c for c in stretched(subject.kernel, program) if steps(program, {**subject.integers, **dict(c.symbols)}) <= BUDGET]
+    return window(fits, at, n)
 
 
 def prepare(subject: Subject, config: str, at: int, cell: Cell) -> tuple[Artifact, list[tuple[Case, Any, dict[str, Envelope]]]] | None:
@@ -74,7 +81,8 @@ def prepare(subject: Subject, config: str, at: int, cell: Cell) -> tuple[Artifac
         program = subject.program(config)
         cell.digest = digest(programs.dumps(program))
         artifact = emit(program)
-        made = [(c, m) for c in affordable(subject, program, CASES, at) if (m := subject.case(c)) is not None]
+        cases = [*affordable(subject, program, CASES, at), *beyond(subject, program, 2, at)]
+        made = [(c, m) for c in cases if (m := subject.case(c)) is not None]
         return artifact, [(c, args, expected) for c, (args, expected) in made]
     except EqkirError as e:
         cell.faults.append(str(e)[:400])
@@ -142,7 +150,9 @@ def compiled(names: Sequence[str], jobs: int) -> list[Cell]:
                 cell.faults.append(f"{type(e).__name__}: {e}"[:400])
     todo = [(cell, a, spec) for cell, a in work for spec in (EVEN, ODD, WIDE) if spec is not WIDE or cell.config == "chosen"]
     begin = time.perf_counter()
-    for (cell, _, spec), r in zip(todo, compile_batch([(a, CAPABILITY, spec) for _, a, spec in todo], processes=jobs, cache=CACHE), strict=True):
+    for (cell, _, spec), r in zip(
+        todo, compile_batch([(a, CAPABILITY, spec) for _, a, spec in todo], processes=jobs, cache=CACHE), strict=True
+    ):
         cell.cases += 1
         cell.seconds += (time.perf_counter() - begin) / len(todo)
         if r.error:

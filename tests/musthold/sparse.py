@@ -10,18 +10,18 @@ import os
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import builtins  # noqa: E402
-import tempfile  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any  # noqa: E402
+import builtins
+import tempfile
+from pathlib import Path
+from typing import Any
 
-import numpy as np  # noqa: E402
-import triton.runtime.interpreter as interp  # noqa: E402
+import numpy as np
+import triton.runtime.interpreter as interp
 
-from eqkir.emit.triton import check_interpret  # noqa: E402, F401  (repairs the interpreter)
-from eqkir.emit.triton.check_tensor import GUARD, Tensor  # noqa: E402
-from eqkir.emit.triton.check_worker import load  # noqa: E402
-from tests.musthold.sparse_values import element  # noqa: E402
+from eqkir.emit.triton import check_interpret  # noqa: F401  (repairs the interpreter)
+from eqkir.emit.triton.check_tensor import GUARD, Tensor
+from eqkir.emit.triton.check_worker import load
+from tests.musthold.sparse_values import element
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _FOLDER = tempfile.TemporaryDirectory(prefix="eqkir-sparse-")
@@ -94,7 +94,7 @@ class Sparse:
 
 
 def strided(source: str, views: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], Any]], scalars: dict[str, Any]) -> dict[str, Any]:
-    """Run ``launch``; `views`: name -> (dtype name, shape, strides in elements, dense contents). Dense contents afterwards, or ``error``."""
+    """Run ``launch``; `views`: name -> (dtype name, shape, strides in elements, dense contents). Contents afterwards, or ``error``."""
     memory, tensors, at = Sparse(), {}, {}
     for k, (name, (dtype, shape, strides, data)) in enumerate(views.items()):
         base = ((k + 1) << FAR) + (1 << 40)
@@ -156,7 +156,9 @@ class Procedural:
                 self.stored[name][i] = x
 
 
-def huge(source: str, views: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], int]], scalars: dict[str, Any], programs: list[int]) -> dict[str, Any]:
+def huge(
+    source: str, views: dict[str, tuple[str, tuple[int, ...], tuple[int, ...], int]], scalars: dict[str, Any], programs: list[int]
+) -> dict[str, Any]:
     """Run some programs of one launch; `views`: name -> (dtype, shape, strides, item size). What they stored, the grid, or ``error``."""
     bases = {k: ((n + 1) << FAR) + (1 << 40) for n, k in enumerate(views)}
     memory = Procedural({k: (bases[k], int(np.prod(shape, dtype=object)) * size) for k, (_, shape, _, size) in views.items()})

@@ -43,7 +43,9 @@ def check(subject: Subject, program: Program, layouts: list[tuple[int, int, tupl
 
 
 LAYOUTS = [
-    (n, d, s) for n in LENGTHS for d, s in ((0, (1, 1)), (1, (1, 1)), (-1, (1, 1)), (3, (1, 1)), (-2, (2, 1)), (1, (1, 2)), (0, (1, -1)), (1, (-1, 1)))
+    (n, d, s)
+    for n in LENGTHS
+    for d, s in ((0, (1, 1)), (1, (1, 1)), (-1, (1, 1)), (3, (1, 1)), (-2, (2, 1)), (1, (1, 2)), (0, (1, -1)), (1, (-1, 1)))
 ]
 
 
@@ -62,7 +64,9 @@ def test_a_shift_on_overlapping_views_is_right_for_every_sampled_structure(name:
     rng = random.Random(1)
     seen = set()
     for i in range(60):
-        bindings = {f"{x}:{a.name}": rng.choice([2, 4, 8, 64]) for a in abstract.axes for x in "BC"} | {f"F:{a.name}": 512 for a in abstract.axes}
+        bindings = {f"{x}:{a.name}": rng.choice([2, 4, 8, 64]) for a in abstract.axes for x in "BC"} | {
+            f"F:{a.name}": 512 for a in abstract.axes
+        }
         bindings |= {f"{x}:g{k}": rng.choice([1, 2, 3]) for x in "PG" for k in range(4)}
         program = decode(graph, sample(graph, rng), abstract, bindings, {"num_warps": 4})
         seen.add(str(program.segments))

@@ -32,7 +32,12 @@ print(json.dumps(out))
 def digests(names: list[str], configs: list[str], seed: str) -> dict[str, list[str]]:
     env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
     r = subprocess.run(
-        [sys.executable, "-P", "-c", SCRIPT, ",".join(names), ",".join(configs)], env=env, capture_output=True, text=True, timeout=900, cwd="/"
+        [sys.executable, "-P", "-c", SCRIPT, ",".join(names), ",".join(configs)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        cwd="/",
     )
     assert r.returncode == 0, r.stderr[-2000:]
     out: dict[str, list[str]] = json.loads(r.stdout.splitlines()[-1])

@@ -91,9 +91,11 @@ def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 SIZES: dict[str, list[dict[str, int]]] = {
-    "relu_f32": [{"M": 1, "N": LIMIT - 9}, {"M": LIMIT - 9, "N": 1}, {"M": 46337, "N": 46347}, {"M": 46341, "N": 46341}, {"M": 2, "N": 1 << 30}, {"M": 46340, "N": 46340}],
+    "relu_f32": [{"M": 1, "N": LIMIT - 9}, {"M": LIMIT - 9, "N": 1}, {"M": 46337, "N": 46347}, {"M": 46341, "N": 46341},
+                 {"M": 2, "N": 1 << 30}, {"M": 46340, "N": 46340}],
     "softmax_f32": [{"M": 1, "N": LIMIT - 9}, {"M": LIMIT - 9, "N": 1}, {"M": 46337, "N": 46347}, {"M": 46341, "N": 46341}],
-    "sum_middle_f32": [{"A": 1290, "B": 1291, "C": 1289}, {"A": LIMIT - 9, "B": 1, "C": 1}, {"A": 1, "B": 1, "C": LIMIT - 5}, {"A": 46337, "B": 1, "C": 46347}],
+    "sum_middle_f32": [{"A": 1290, "B": 1291, "C": 1289}, {"A": LIMIT - 9, "B": 1, "C": 1}, {"A": 1, "B": 1, "C": LIMIT - 5},
+                      {"A": 46337, "B": 1, "C": 46347}],
     "gemm_f32": [{"M": 46341, "N": 46341, "K": 3}, {"M": 3, "N": 5, "K": LIMIT - 7}, {"M": 46337, "N": 46347, "K": 1}],
     "two_outputs": [{"M": 46337, "N": 46347, "L": 7}, {"M": 3, "N": 5, "L": LIMIT - 3}],
 }  # fmt: skip
@@ -106,7 +108,7 @@ def test_the_launch_chooses_wide_indices_where_narrow_ones_would_wrap(name: str,
     for n, config in enumerate(("chosen", "worst", "without-all", *(f"random-{s}" for s in range(8)))):
         program = subject.program(config)
         module = host(emit(program).source, tmp_path, f"host_{name}_{n}")
-        for symbols in [*SIZES[name], {k: 5 for k in SIZES[name][0]}]:
+        for symbols in [*SIZES[name], dict.fromkeys(SIZES[name][0], 5)]:
             shapes = {v.name: tuple(int(evaluate(e, lambda a, s=symbols: s[a.args[0]])) for e in v.shape) for v in program.abi.views}  # type: ignore[misc]
             for sign in (1, -1):
                 strides = {k: tuple(sign * x for x in dense(s)) for k, s in shapes.items()}

@@ -61,7 +61,8 @@ for path in map(Path, sys.argv[1:]):
     report = run(program, args, symbols)
     assert command.main(path, path.with_suffix(".py")) == 0
     assert not any(m == "eqkir.kir" or m.startswith("eqkir.kir.") for m in sys.modules)
-    print(json.dumps({"path": str(path), "diagnostics": [str(d) for d in found], "programs": report.programs, "unwritten": report.unwritten}))
+    seen = {"programs": report.programs, "unwritten": report.unwritten}
+    print(json.dumps({"path": str(path), "diagnostics": [str(d) for d in found], **seen}))
 """
 
 

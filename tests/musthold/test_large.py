@@ -15,7 +15,8 @@ from tests.matrix.cells import Subject
 
 #: extents whose products pass 2**31, 2**32 and 2**33 elements, in one axis or several
 CASES = {
-    "relu_f32": [{"M": 1 << 17, "N": (1 << 16) + 3}, {"M": 3, "N": (1 << 31) + 5}, {"M": (1 << 31) + 5, "N": 3}, {"M": (1 << 32) + 1, "N": 1}],
+    "relu_f32": [{"M": 1 << 17, "N": (1 << 16) + 3}, {"M": 3, "N": (1 << 31) + 5}, {"M": (1 << 31) + 5, "N": 3},
+                 {"M": (1 << 32) + 1, "N": 1}],
     "softmax_f32": [{"M": 1 << 20, "N": 4099}, {"M": (1 << 31) + 1, "N": 2}],
     "transpose_add_f32": [{"M": 65537, "N": 65539}],
     "sum_middle_f32": [{"A": 1500, "B": 1201, "C": 2003}],
@@ -55,7 +56,11 @@ def test_index_arithmetic_past_31_bits_is_exact(name: str, config: str) -> None:
         ends = [0, total - 1]
         first = 0
         for s in spaces:  # both ends and the middle of every segment, and who owns the last instance
-            ends += [p for p in (first, first + s.programs // 2, first + s.programs - 1, first + (s.length - 1) % max(1, s.programs)) if 0 <= p < total]
+            ends += [
+                p
+                for p in (first, first + s.programs // 2, first + s.programs - 1, first + (s.length - 1) % max(1, s.programs))
+                if 0 <= p < total
+            ]
             first += s.programs
         touches = run_index_only(program, symbols, sorted(set(ends)), offsets={v.name: 11 for v in program.abi.views})
         assert touches

@@ -43,7 +43,8 @@ def ask(worker: pool.Worker, function: str, *args: Any) -> dict[str, Any]:
     ("name", "symbols"),
     [
         ("relu_f32", {"M": 3, "N": 5}), ("softmax_f32", {"M": 3, "N": 7}), ("transpose_add_f32", {"M": 3, "N": 5}),
-        ("sum_middle_f32", {"A": 2, "B": 5, "C": 3}), ("argmax_inner_f32", {"A": 2, "B": 3, "C": 5}), ("gemm_f32", {"M": 3, "N": 5, "K": 4}),
+        ("sum_middle_f32", {"A": 2, "B": 5, "C": 3}), ("argmax_inner_f32", {"A": 2, "B": 3, "C": 5}),
+        ("gemm_f32", {"M": 3, "N": 5, "K": 4}),
         ("add_in_place", {"M": 3, "N": 5}), ("shift_in_place", {"N": 5}), ("reshape_heads", {"T": 3, "H": 2, "D": 5}),
     ],
 )  # fmt: skip
@@ -76,9 +77,7 @@ def test_program_numbers_past_31_bits_own_the_right_elements(worker: pool.Worker
     if program.segments[0].mode == "stride" and space.length > 64 * space.programs:
         pytest.skip("a program that strides over the instances runs too many of them")
     programs = sorted({0, space.programs // 2, space.programs - 1})
-    views = {
-        v.name: ("float32", shape, tuple(prod(shape[k + 1 :]) for k in range(2)), NUMPY[v.dtype].itemsize) for v in program.abi.views
-    }
+    views = {v.name: ("float32", shape, tuple(prod(shape[k + 1 :]) for k in range(2)), NUMPY[v.dtype].itemsize) for v in program.abi.views}
     got = ask(worker, "huge", artifact.source, views, {}, programs)
     stored = got["stored"]["Y"]
     assert stored and max(stored) > 1 << 31

@@ -60,7 +60,9 @@ def renamed(kernel: str, row: tuple[str, ...]) -> bytes:
 NAMED = ("id", "view", "shape", "end", "begin", "noalias", "equal", "name_of", "scalar")
 
 
-@pytest.mark.parametrize("kernel", ["softmax_f32", *(pytest.param(k, marks=pytest.mark.slow) for k in ("argmax_middle_f32", "two_outputs", "gemm_f32"))])
+@pytest.mark.parametrize(
+    "kernel", ["softmax_f32", *(pytest.param(k, marks=pytest.mark.slow) for k in ("argmax_middle_f32", "two_outputs", "gemm_f32"))]
+)
 def test_hostile_names_change_nothing(kernel: str) -> None:
     work = []
     for row in ROWS:

@@ -19,7 +19,9 @@ def test_the_median_corpus_kernel_has_at_least_8_legal_structures(capsys: pytest
         got = Subject(name).base.legal_structures()
         counts[name] = got["count"]
     with capsys.disabled():
-        print(f"\nlegal structures a kernel: median {median(counts.values()):.0f}, least {min(counts.values())}, most {max(counts.values())}")
+        print(
+            f"\nlegal structures a kernel: median {median(counts.values()):.0f}, least {min(counts.values())}, most {max(counts.values())}"
+        )
     for name, n in counts.items():
         print(f"{name:28s} {n}")
     assert median(counts.values()) >= 8

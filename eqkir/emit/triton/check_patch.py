@@ -91,6 +91,18 @@ def dot(self: Any, a: Any, b: Any, d: Any, precision: Any, imprecise: Any) -> An
     return Handle((np.matmul(x.astype(t), y.astype(t)) + d.data).astype(t), d.dtype.scalar)
 
 
+def by_zero(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """Integer division by zero gives garbage, as on the hardware; numpy would give 0, which hides that the result is used."""
+
+    def f(self: Any, a: Any, b: Any) -> Any:
+        r = operation(self, a, b)
+        zero = np.broadcast_to(b.data == 0, np.shape(r.data))
+        garbage = np.asarray(0x55 if r.data.dtype.itemsize == 1 else 0x5A5A if r.data.dtype.itemsize == 2 else 0x5A5A5A5A, r.data.dtype)
+        return Handle(np.where(zero, garbage, r.data).astype(r.data.dtype), r.dtype) if zero.any() else r
+
+    return f
+
+
 def extreme(pick: Callable[[Array, Array], Array], sign: int) -> Callable[..., Any]:
     """IEEE 754-2019: maximum(-0, +0) = +0, minimum(-0, +0) = -0."""
 
@@ -230,6 +242,8 @@ def install() -> None:
     Builder.create_fma = fma
     Builder.create_dot = dot
     Builder.create_fneg = fneg
+    for op in ("create_sdiv", "create_udiv", "create_srem", "create_urem"):
+        setattr(Builder, op, by_zero(getattr(Builder, op)))
     Builder.get_all_ones_value = all_ones
     Builder.create_maximumf, Builder.create_minimumf = extreme(np.maximum, 1), extreme(np.minimum, -1)
     Builder.create_maxnumf, Builder.create_minnumf = extreme(np.fmax, 1), extreme(np.fmin, -1)

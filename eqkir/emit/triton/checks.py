@@ -121,7 +121,7 @@ class Compiled:
 
 
 _INSTRUCTION = re.compile(r"^\s*(?:@!?%\w+\s+)?([a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)+)\s", re.M)
-_SUSPECT = re.compile(r"\.approx|\.full|\.ftz")
+_SUSPECT = re.compile(r"\.approx|\.full|\.ftz|\.tf32")
 
 
 def scan(ptx: str, permits: Sequence[str], fused: bool) -> tuple[str, ...]:
