@@ -334,7 +334,7 @@ class _Phase:
                 return []
         if n.op == "SStore":
             value, valid, *deps = (self.ids[k] for k in flat(n.kids))
-            return [Store(n.attrs[0], n.attrs[1], n.attrs[2], value, valid, tuple(deps), self.sort(n.labels or ()), mode=n.attrs[3])]
+            return [Store(n.attrs[0], n.attrs[1], n.attrs[2], value, valid, tuple(deps), self.dims(i, None), mode=n.attrs[3])]
         body, _ = self.split(i)
         args = tuple(self.ids[k] for k in body)
         op, attrs, dims = n.op[1:], n.attrs, self.dims(i, None)
@@ -368,6 +368,7 @@ class _Phase:
         dims, generic = self.dims(i, None), n.op.startswith("FScanN")
         region = self.region(i) if generic else None
         dtypes = region.dtypes if region else (self.dtype[i],)
+        args = args[-len(dtypes) :]  # one fragment needs no identities
         label = n.path[-1][1] if n.op.endswith("Loop") and n.path else n.attrs[-1]
         rest = tuple(t for t in dims if t != label)
         out: list[Item] = []

@@ -19,8 +19,10 @@ memory          ``COVER`` stores traverse their axes; ``WHOLE`` fragments cover 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from eqkir.base.diagnostics import Diagnostic, register
+from eqkir.base.expr import Sym
 from eqkir.program import verify_dims as dims
 from eqkir.program import verify_memory as memory
 from eqkir.program import verify_structure as structure
@@ -77,6 +79,7 @@ def verify(program: Program) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     for name, whole in INTERFACE.items():
         found += _run(name, lambda say, f=whole: f(program, say))  # type: ignore[misc]
+    program = unbounded(program)
     ps = phases(program)
     for name, check in {**FORM, **OPERATIONS, **VALUES}.items():
         if found:
@@ -89,6 +92,12 @@ def verify(program: Program) -> list[Diagnostic]:
     for name, judge in MEMORY.items():
         found += _run(name, lambda say, f=judge: f(m, say))  # type: ignore[misc]
     return found
+
+
+def unbounded(program: Program) -> Program:
+    """The program with a number of steps that nothing is known of as the extent of each while axis."""
+    axes = tuple(replace(a, extent=Sym(f"steps({a.name})")) if a.kind == "while" else a for a in program.axes)
+    return replace(program, axes=axes)
 
 
 def _run(name: str, check: Callable[[Report], None]) -> list[Diagnostic]:

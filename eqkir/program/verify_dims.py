@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eqkir.base.dtypes import FLOATS, INTS, NUMPY, bits, literal, parse
 from eqkir.base.expr import PREDICATES, Expr, atoms
-from eqkir.program.abi import axis_of, parameter
+from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Carry, Let, Loop, Region, Store
 from eqkir.program.ops import COMPARE, UNARY
 from eqkir.program.verify_scope import Phase, Report, lane_labels
@@ -25,19 +25,25 @@ REDUCED = {**dict.fromkeys(("any", "all"), frozenset({"bool"})), **dict.fromkeys
 class Dims:
     """The rule of dimensions: the union of the operands' and of the coordinates read; a structured operation removes its label.
 
-    In the legal stage scalar labels may come on top, since they have no lanes.
+    Labels without lanes may come on top: of loops whose state a value reads, and all of them in the legal stage.
     """
 
     def __init__(self, phase: Phase, say: Report) -> None:
         self.phase, self.say, self.defs = phase, say, phase.defs
         self.legal = phase.program.stage == "legal"
+        self.states: set[str] = set()  # labels of the loops around that carry states
+
+    def slack(self, got: set[str]) -> set[str]:
+        """Labels without lanes that a value may name besides: of loops whose state it may read; any in the legal stage."""
+        return {d for d in got if parameter(d) is None and (self.legal or d in self.states)}
 
     def of(self, ids: tuple[int, ...]) -> set[str]:
         return {d for i in ids for d in self.defs[i].dims}
 
     def same(self, have: tuple[str, ...], want: set[str], what: str, at: str) -> None:
         got = set(have)
-        if got != want and not (self.legal and set(lane_labels(have)) == {d for d in want if parameter(d)} and got >= want):
+        one = {d for d in want if traversal(d) == "SW"}  # the one slice that is the whole axis
+        if not (got >= want - one and got - want <= self.slack(got)):
             self.say(f"{what} has dimensions {' '.join(sorted(got)) or 'none'} instead of {' '.join(sorted(want)) or 'none'}", at)
 
     def within(self, ids: tuple[int, ...], dims: tuple[str, ...], what: str, at: str) -> None:
@@ -46,7 +52,8 @@ class Dims:
 
     def read(self, exprs: tuple[Expr, ...], dims: tuple[str, ...], what: str, at: str) -> set[str]:
         by_axis = {axis_of(d): d for d in dims}
-        axes = sorted({a.args[0] for e in exprs for a in atoms(e) if a.op == "coord"})
+        found = {a.args[0] for e in exprs for a in atoms(e) if a.op == "coord"}
+        axes = sorted(found | {a.removesuffix(".m") for a in found})  # a member depends on its slice
         for a in axes:
             if a not in by_axis:
                 self.say(f"{what} reads the coordinate of {a} without that dimension", at)
@@ -57,16 +64,22 @@ class Dims:
         match i.op:
             case "Const" | "Scalar":
                 self.same(i.dims, set(), i.op, at)
-            case "Index" | "Load" | "LoadM":
-                exprs = (i.attrs[0],) if i.op == "Index" else i.attrs[2]
-                self.same(i.dims, self.of(i.args) | self.read(exprs, i.dims, i.op, at), i.op, at)
+            case "Index":
+                self.same(i.dims, self.of(i.args) | self.read((i.attrs[0],), i.dims, i.op, at), i.op, at)
+            case "Load" | "LoadM":
+                steps = {f"{a}:L1" for a in self.inner(i)}
+                self.same(i.dims, self.of(i.args) | self.read(i.attrs[2], i.dims, i.op, at) | steps, i.op, at)
             case "Active":
                 self.same(i.dims, {label}, i.op, at)
             case "Splat":
                 self.within(i.args, i.dims, i.op, at)
             case "Dot":
                 self.dot(i, label, at)
-            case "RedTree" | "FragRed" | "FragRedN" | "ConWhole":
+            case "Scan" | "ScanN" | "FragScan" | "FragScanN":
+                if label not in i.dims:
+                    self.say(f"no operand of {i.op} has the dimension {label}", at)
+                self.same(i.dims, self.of(i.args), i.op, at)
+            case "RedTree" | "FragRed" | "FragRedN" | "ConWhole" | "Last":
                 self.bound(i, i.args, (), label, at)
             case "RedNTree":
                 n = len(i.args) // 2
@@ -75,6 +88,10 @@ class Dims:
                 self.bound(i, i.args[:2], i.args[2:], label, at)
             case _:
                 self.same(i.dims, self.of(i.args), i.op, at)
+
+    def inner(self, i: Let) -> tuple[str, ...]:
+        program = self.phase.program
+        return program.inner.get((program.abi.view(i.attrs[0]).alias, i.attrs[1]), ())
 
     def bound(self, i: Let | Carry, main: tuple[int, ...], inits: tuple[int, ...], label: str, at: str) -> None:
         if label not in self.of(main):
@@ -97,12 +114,15 @@ def check_dims(phase: Phase, say: Report) -> None:
     d = Dims(phase, say)
     for at in phase.places:
         i = at.item
+        d.states = {x.label for x in at.loops if any(c.op == "Phi" for c in x.carries)}
         match i:
             case Store():
                 d.read(i.ixs, i.dims, "a store", at.pointer)
                 d.within((i.value, i.valid, *i.deps), i.dims, "a store", at.pointer)
             case Loop():
                 for c in i.carries:
+                    if i.cond >= 0:
+                        d.within((i.cond,), (*c.dims, i.label), "the carry of a while loop: its condition", at.pointer)
                     if c.op == "Phi":
                         point = () if parameter(i.label) else (i.label,)  # a scalar label has no lanes to carry
                         d.within(c.args, (*c.dims, *point), "Phi", at.pointer)
@@ -134,6 +154,8 @@ def check_types(phase: Phase, say: Report) -> None:
             if t[i.value] != views[i.view] or t[i.valid] != "bool":
                 say(f"a store of {t[i.value]} where {t[i.valid]} to {i.view} of dtype {views[i.view]}", at.pointer)
         elif isinstance(i, Loop):
+            if i.cond >= 0 and t[i.cond] != "bool":
+                say(f"a condition of dtype {t[i.cond]}", at.pointer)
             for c in i.carries:
                 wrong = carry_fault(c, t)
                 if wrong:
@@ -201,9 +223,9 @@ def let_fault(x: Let, args: list[str]) -> str:
         case "Bitcast":
             fits = x.attrs[0] == x.dtype and "bool" not in (x.dtype, args[0]) and {x.dtype, args[0]} <= set(NUMPY)
             return "" if fits and bits(x.dtype) == bits(args[0]) else shown
-        case "RedTree" | "FragRed":
+        case "RedTree" | "FragRed" | "Scan" | "FragScan":
             return "" if args[0] == x.dtype and x.dtype in REDUCED[x.attrs[0]] else f"{x.attrs[0]} {shown}"
-        case "RedNTree" | "FragRedN":
+        case "RedNTree" | "FragRedN" | "ScanN" | "FragScanN":
             r = region_of(x)
             parts = list(r.dtypes) * (2 if x.op == "RedNTree" else 1) if r else []
             return "" if args == parts and x.dtype == "tuple" else shown
@@ -211,7 +233,7 @@ def let_fault(x: Let, args: list[str]) -> str:
             return contraction_fault(args, x.dtype)
         case "Active":
             return "" if x.dtype == "bool" else shown
-        case "Splat" | "Trans":
+        case "Splat" | "Trans" | "Last":
             return "" if args[0] == x.dtype != "tuple" else shown
     return ""
 

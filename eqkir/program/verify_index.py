@@ -8,9 +8,9 @@ from eqkir.base import expr as E
 from eqkir.base.dtypes import NUMPY, parse
 from eqkir.base.expr import Coord, Dep, Expr, Int, Sym, atoms, conj, coords, eq, is_launch, le, lt, ne, substitute
 from eqkir.program.abi import axis_of, parameter, traversal
-from eqkir.program.model import Let, Program
+from eqkir.program.model import Carry, Let, Program
 from eqkir.program.verify_prove import Prover, dtype_range
-from eqkir.program.verify_scope import Access, Phase
+from eqkir.program.verify_scope import Access, Phase, member_label
 
 COMPARISONS = {"eq": E.eq, "ne": E.ne, "lt": E.lt, "le": E.le}
 
@@ -82,6 +82,18 @@ class Values:
             self.prover.range(a.args[0], *dtype_range(x.dtype))
         return a
 
+    def behind(self, i: int, states: set[int]) -> set[int]:
+        """All values that value `i` depends on, and itself, not looking behind `states`."""
+        out = set(states)
+        todo = [i]
+        while todo:
+            k = todo.pop()
+            if k not in out:
+                out.add(k)
+                x = self.phase.defs[k]
+                todo += [*x.args, *(x.inits if isinstance(x, Carry) else ())]
+        return out
+
     def substituted(self, e: Expr, deps: Iterable[int]) -> Expr:
         env: dict[Expr, Expr] = {Dep(k): self.of(d) for k, d in enumerate(deps)}
         env.update({Expr("param", (p,)): Int(v) for p, v in self.phase.program.bindings.items()})
@@ -114,7 +126,7 @@ class Facts:
             return True
         n = self.program.lanes(label)
         extent = substitute(self.program.axis[axis_of(label)].extent, {})
-        if traversal(label) == "W":
+        if traversal(label) in ("W", "MW"):
             return extent.value == n or eq(extent, n) in self.prover.facts
         return n == 1 or self.divides(n, extent) or eq(E.mod(extent, n), 0) in self.prover.facts
 
@@ -136,17 +148,25 @@ class Facts:
         """Coordinates of the access's dims are within their extents: in the structured stage of every active lane, in the legal stage
         where no lane of the label can be inactive (the mask says the rest)."""
         structured = self.program.stage == "structured"
-        labels = [*a.dims, *(x.label for x in a.place.loops), *a.phase.order]
+        labels = [y for x in (*a.dims, *a.around) for y in (x, member_label(x)) if y]
         out = []
         for d in dict.fromkeys(labels):
+            if d not in a.dims and traversal(d)[0] in "MS":
+                continue
             axis = self.program.axis[axis_of(d)]
             if structured or self.full(d):
                 out.append(lt(Coord(axis.name), axis.extent))
         return out
 
     def given(self, a: Access) -> list[Expr]:
-        """Everything known in the lanes that touch memory."""
-        return [*self.ranges(a), self.valid(a)]
+        """Everything known in the lanes that touch memory. In a while loop of the structured stage the condition holds for them, unless
+        the condition itself needs them."""
+        found = [*self.ranges(a), self.valid(a)]
+        for x in a.place.loops if self.program.stage == "structured" else ():
+            item = a.place.item
+            if x.cond >= 0 and not (isinstance(item, Let) and item.id in self.of(a.phase).behind(x.cond, {c.id for c in x.carries})):
+                found.append(self.of(a.phase).of(x.cond))
+        return found
 
 
 # ------------------------------------------------------------------------------------------------ injectivity

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from eqkir.base.expr import Coord, Expr, Int, Sym, conj, eq, le, lt, ne, substitute
 from eqkir.program.abi import axis_of, parameter, traversal
-from eqkir.program.barriers import lone_stores
-from eqkir.program.model import Barrier, Item, Let, Loop, Program, Store
+from eqkir.program.model import Let, Program, Store
+from eqkir.program.verify_barriers import Barriers
 from eqkir.program.verify_index import Facts, determined, injective
 from eqkir.program.verify_prove import Prover, within
 from eqkir.program.verify_scope import Access, Phase, Report, lane_labels
@@ -39,17 +39,13 @@ def name(a: Access) -> str:
 
 # ------------------------------------------------------------------------------------------------ coverage and ownership
 def check_cover(m: Memory, say: Report) -> None:
-    """A store covers its axes: each of its labels is traversed by the order, an enclosing loop or a whole fragment, and it depends on
-    every instance axis and every enclosing loop."""
+    """A store covers its axes: it depends on every instance axis and every enclosing loop, but for the ordered loops that make its version
+    anew at each step, and it stands in those. (`check_labels` says that all of its labels are traversed.)"""
     for a in m.accesses:
-        if not a.is_store:
-            continue
-        around = [*a.phase.order, *(x.label for x in a.place.loops)]
-        for d in a.dims:
-            if d not in around and traversal(d) != "W":
-                say(f"{name(a)}: {d} is not traversed here", a.place.pointer)
-        for d in around:
-            if d not in a.dims and not _one(a.phase.axis(d).extent):
+        if tuple(x.axis for x in a.place.loops if x.axis in a.inner) != a.inner:
+            say(f"{name(a)} does not stand inside {' '.join(a.inner)}", a.place.pointer)
+        for d in a.around if a.is_store else ():
+            if d not in a.dims and axis_of(d) not in a.inner and not _one(a.phase.axis(d).extent):
                 say(f"{name(a)} is repeated by {d}", a.place.pointer)
 
 
@@ -66,7 +62,7 @@ def check_whole(m: Memory, say: Report) -> None:
             if isinstance(i, (Let, Store)):
                 bound = label_of(i) if isinstance(i, Let) else ""
                 for d in (*i.dims, *((bound,) if bound else ())):
-                    if traversal(d) == "W":
+                    if traversal(d) in ("W", "MW"):
                         seen.setdefault(d, at.pointer)
     for label, pointer in seen.items():
         lanes = m.program.lanes(label)
@@ -80,6 +76,8 @@ def check_owner(m: Memory, say: Report) -> None:
         if not a.is_store or a.atomic:
             continue
         extents = {axis_of(d): m.program.axis[axis_of(d)].extent for d in a.dims}
+        # a member's coordinate is absolute; each step of an ordered loop may write anew
+        extents = {x: n for x, n in extents.items() if f"{x}.m" not in extents and x not in a.inner}
         ixs, given = m.facts.map(a), m.facts.given(a)
         varying = {s: bool(d) for s, d in m.facts.of(a.phase).opaque.items()}
         bad = injective(ixs, extents, given, m.prover, varying)
@@ -152,7 +150,7 @@ def check_mask(m: Memory, say: Report) -> None:
                     say(f"{name(a)}: its mask does not exclude the inactive lanes of {d}", a.place.pointer)
     for k, (label, e) in enumerate(m.program.specializations):
         n, axis = m.program.bindings.get(parameter(label) or "", 1), m.program.axis[axis_of(label)]
-        full = eq(axis.extent, n) if traversal(label) == "W" else eq(axis.extent % n, 0)
+        full = eq(axis.extent, n) if traversal(label) in ("W", "MW") else eq(axis.extent % n, 0)
         if not m.prover.prove(full, [e]):
             say(f"{e} does not make every lane of {label} active", f"/specializations/{k}")
 
@@ -168,15 +166,31 @@ def check_effect(m: Memory, say: Report) -> None:
             stored.add(a.view)
             if m.program.abi.view(a.view).role == "in":
                 say(f"a store to the input {a.view}", a.place.pointer)
+    met = met_versions(m.program)
     for alias, versions in sorted(made.items()):
-        if sorted(versions) != list(range(1, len(versions) + 1)):
-            say(f"alias class {alias} has stores of the versions {sorted(versions)}", "/segments", f"1 to {len(versions)}, one store each")
+        top = max(versions)
+        lost = [v for v in range(1, top + 1) if v not in versions and (alias, v) not in met]
+        if lost or min(versions) < 1 or len(set(versions)) < len(versions):
+            say(f"alias class {alias} has stores of the versions {sorted(versions)}", "/segments", f"1 to {top}, one store each")
     for a in m.accesses:
-        if not a.is_store and not 0 <= a.version <= len(made.get(a.alias, [])):
+        if not a.is_store and a.version != 0 and (a.alias, a.version) not in met and a.version not in made.get(a.alias, []):
             say(f"{name(a)}, which no store makes", a.place.pointer)
     for k, v in enumerate(m.program.abi.views):
         if v.role == "out" and v.name not in stored:
             say(f"nothing is stored to {v.name}", f"/abi/views/{k}")
+
+
+def met_versions(program: Program) -> set[tuple[int, int]]:
+    """(alias class, version) that no store need make: the first in an ordered loop, what the step before left, and the first after it."""
+    out: set[tuple[int, int]] = set()
+    last: dict[tuple[int, tuple[str, ...]], int] = {}
+    for (alias, version), axes in sorted(program.inner.items()):
+        for k in range(1, len(axes) + 1):
+            key = (alias, axes[:k])
+            if key not in last:
+                out.add((alias, version))
+            last[key] = version
+    return out | {(alias, version + 1) for (alias, _), version in last.items()}
 
 
 def check_version(m: Memory, say: Report) -> None:
@@ -184,19 +198,38 @@ def check_version(m: Memory, say: Report) -> None:
     for members in m.classes().values():
         for s in members:
             for a in members:
-                if s.is_store and a.segment == s.segment and a is not s and a.version < s.version and not _ordered(m, a, s):
+                if not s.is_store or a.segment != s.segment or a is s:
+                    continue
+                if split(a, s):
+                    say(f"{name(a)} and the {name(s)} are in different loops, whose steps belong together", a.place.pointer)
+                elif a.version < s.version and not _ordered(m, a, s):
                     say(f"{name(a)} does not run before the {name(s)}", a.place.pointer)
 
 
+def together(a: Access, b: Access) -> bool:
+    """Whether both versions live in an ordered loop around both, whose steps order them and whose barriers divide them."""
+    return bool(set(a.inner) & set(b.inner) & {x.axis for x in a.place.common(b.place)})
+
+
+def split(a: Access, b: Access) -> bool:
+    """Whether an ordered loop inside which both versions live goes around each of them separately."""
+    return a.phase is b.phase and not set(a.inner) & set(b.inner) <= {x.axis for x in a.place.common(b.place)}
+
+
 def _ordered(m: Memory, a: Access, s: Access) -> bool:
-    """Whether `a` runs before the store `s` wherever both touch one element."""
+    """Whether `a` runs before the store `s` wherever both touch one element (in ordered loops: in one step)."""
     if a.phase is not s.phase:
         return a.phase.number < s.phase.number
-    if a.is_store:  # stores of one phase are unordered
+    if a.is_store and not together(a, s):  # stores of one phase are unordered
         return a.view == s.view and (_apart(m, a, s) or (a.atomic and a.mode == s.mode))
-    if a.place.common(s.place) and (a.view, m.facts.map(a)) != (s.view, m.facts.map(s)):
-        return False
-    return a.place.before(s.place)
+    return _aligned(m, a, s) and a.place.before(s.place)
+
+
+def _aligned(m: Memory, a: Access, s: Access) -> bool:
+    """Whether iterations of the loops around both, other than the ordered ones of both, touch different elements."""
+    others = [x for x in a.place.common(s.place) if not (x.axis in a.inner and x.axis in s.inner)]
+    same = (a.view, m.facts.map(a)) == (s.view, m.facts.map(s))
+    return not others or (same and all(x.label in a.dims and x.label in s.dims for x in others))
 
 
 def _apart(m: Memory, a: Access, b: Access) -> bool:
@@ -206,11 +239,16 @@ def _apart(m: Memory, a: Access, b: Access) -> bool:
 
 
 def check_phase(m: Memory, say: Report) -> None:
-    """A load sees what an earlier phase stored, not what its own phase stores (threads meet at the end of a phase)."""
+    """A load sees what an earlier phase stored, or an earlier part of the step of an ordered loop: threads meet at the end of a phase, and
+    at the barriers of a step."""
     for members in m.classes().values():
         for a in members:
             for s in members:
-                if s.is_store and not a.is_store and s.version <= a.version and s.segment == a.segment and s.phase.number >= a.phase.number:
+                if not s.is_store or a.is_store or s.version > a.version or s.segment != a.segment or s.phase.number < a.phase.number:
+                    continue
+                if split(a, s):
+                    continue  # `check_version` says so
+                if s.phase is not a.phase or not together(a, s) or not s.place.before(a.place) or not _aligned(m, a, s):
                     say(f"{name(a)} sees the {name(s)} of the same or a later phase", a.place.pointer)
 
 
@@ -222,8 +260,13 @@ def check_buffer(m: Memory, say: Report) -> None:
         seen = a.version - a.is_store  # an atomic store reads the version that it ends
         plain = [s for s in m.accesses if s.is_store and not s.atomic and s.view == a.view]
         before = [s for s in plain if s.version <= seen and s.segment == a.segment]
-        if not any(s.phase.number <= a.phase.number and _covers(m, s, a) for s in before):  # `check_phase` asks for an earlier phase
+        if not any(_earlier(s, a) and _covers(m, s, a) for s in before):
             say(f"{name(a)}: not every element is known to be written before", a.place.pointer)
+
+
+def _earlier(s: Access, a: Access) -> bool:
+    """Whether the whole store runs before the load (whether threads meet between is for `check_phase`)."""
+    return s.phase.number < a.phase.number or (s.phase is a.phase and (s.place.before(a.place) or not together(s, a)))
 
 
 def _covers(m: Memory, s: Access, a: Access) -> bool:
@@ -249,47 +292,7 @@ def _only_active(m: Memory, s: Access) -> bool:
 
 
 def check_barrier(m: Memory, say: Report) -> None:
-    """Legal stage: no thread overwrites an element that another thread of the instance has yet to load in this phase."""
-    if m.program.stage == "legal":
-        for p in m.phases:
-            _Barriers(m, p, say).block(p.segment.phases[p.number[1]], p.pointer, set())
-
-
-class _Barriers:
-    """Follows a phase with the set of loads since the last barrier."""
-
-    def __init__(self, m: Memory, p: Phase, say: Report) -> None:
-        self.m, self.p, self.say = m, p, say
-        self.lone = lone_stores(p.segment.phases[p.number[1]])
-        self.written = {m.program.abi.view(at.item.view).alias for at in p.places if isinstance(at.item, Store)}
-        self.told: set[str] = set()
-
-    def block(self, items: tuple[Item, ...], pointer: str, pending: set[int]) -> set[int]:
-        """Loads not yet behind a barrier after the block."""
-        for k, i in enumerate(items):
-            at = f"{pointer}/{k}"
-            match i:
-                case Barrier():
-                    pending = set()
-                case Let() if i.op == "LoadM" and self.m.program.abi.view(i.attrs[0]).alias in self.written:
-                    pending = pending | {i.id}
-                case Store():
-                    self.store(i, at, pending)
-                case Loop():
-                    once = self.block(i.body, f"{at}/body", pending)
-                    pending = pending | self.block(i.body, f"{at}/body", pending | once)
-        return pending
-
-    def store(self, s: Store, at: str, pending: set[int]) -> None:
-        alias = self.m.program.abi.view(s.view).alias
-        for x in sorted(pending):
-            d = self.p.defs[x]
-            if self.m.program.abi.view(d.attrs[0]).alias == alias and not self.own(s, x) and at not in self.told:
-                self.told.add(at)
-                self.say(f"a store to {s.view} without a barrier after the load %{x}, which another thread may do later", at)
-
-    def own(self, s: Store, x: int) -> bool:
-        """The same element, loaded for this store alone."""
-        d = self.p.defs[x]
-        same = (d.attrs[0], d.attrs[2], set(lane_labels(d.dims))) == (s.view, s.ixs, set(lane_labels(s.dims)))
-        return same and self.lone.get(x) == s
+    """In ordered loops a barrier divides accesses that depend on each other through memory. Legal stage: besides, no thread overwrites an
+    element that another thread of the instance has yet to load in this phase."""
+    for p in m.phases:
+        Barriers(m, p, say).block(p.segment.phases[p.number[1]], p.pointer, frozenset())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from eqkir.base.diagnostics import Diagnostic
-from eqkir.program.abi import Axis, axis_of, parameter
+from eqkir.program.abi import Axis, axis_of, parameter, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store, order_labels
 
 
@@ -103,6 +103,16 @@ class Access:
         return self.phase.program.abi.view(self.view).alias
 
     @property
+    def inner(self) -> tuple[str, ...]:
+        """Axes of the ordered loops inside which its version lives."""
+        return self.phase.program.inner.get((self.alias, self.version), ())
+
+    @property
+    def around(self) -> tuple[str, ...]:
+        """Labels of the order and of the enclosing loops."""
+        return (*self.phase.order, *(x.label for x in self.place.loops))
+
+    @property
     def segment(self) -> int:
         return self.phase.number[0]
 
@@ -147,6 +157,11 @@ def stores(p: Phase) -> Iterator[tuple[Place, Store]]:
     for at in p.places:
         if isinstance(at.item, Store):
             yield at, at.item
+
+
+def member_label(label: str) -> str:
+    """The label of the members of a slice: ``"c0:SC"`` -> ``"c0.m:MC"``; an empty text for any other label."""
+    return f"{axis_of(label)}.m:M{traversal(label)[1]}" if traversal(label) in ("S1", "SC", "SW") else ""
 
 
 def lane_labels(dims: tuple[str, ...]) -> tuple[str, ...]:

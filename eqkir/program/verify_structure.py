@@ -5,11 +5,11 @@ from __future__ import annotations
 from eqkir.base.dtypes import NUMPY
 from eqkir.base.expr import ATOMS, Expr, atoms, le, ne
 from eqkir.program import ops
-from eqkir.program.abi import TRAVERSALS, axis_of, parameter, traversal
-from eqkir.program.model import Barrier, Carry, Let, Loop, Program, Region, Store, order_labels
+from eqkir.program.abi import KINDS, STEPS, TRAVERSALS, Axis, axis_of, parameter, step_parameter, traversal
+from eqkir.program.model import Carry, Let, Loop, Program, Region, Store, order_labels
 from eqkir.program.ops import CARRIES, IMPLS, INITS, LETS, MODES, ORDERS, REDUCTIONS, REGION_LETS, SIDES, STORE_MODES
 from eqkir.program.verify_prove import Prover
-from eqkir.program.verify_scope import Phase, Place, Report, lets, loops
+from eqkir.program.verify_scope import Phase, Place, Report, lets, loops, member_label
 
 
 # ------------------------------------------------------------------------------------------------ interface
@@ -35,8 +35,14 @@ def check_interface(program: Program, say: Report) -> None:
         if y.lo < 0 or y.multiple_of < 1 or (y.hi is not None and y.hi < y.lo):
             say(f"symbol {y.name} has no values", f"/abi/symbols/{k}")
     for k, axis in enumerate(program.axes):
-        if axis.kind not in ("own", "loop") or ":" in axis.name or not axis.name:
-            say(f"axis {axis.name} of kind {axis.kind}", f"/axes/{k}", "own, loop")
+        if axis.kind not in KINDS or ":" in axis.name or not axis.name:
+            say(f"axis {axis.name} of kind {axis.kind}", f"/axes/{k}", ", ".join(KINDS))
+        slices = program.axis.get(axis.name.removesuffix(".m"))
+        if (axis.kind == "mem") != axis.name.endswith(".m") or (axis.kind == "mem" and not _members(slices, axis)):
+            say(f"axis {axis.name} of kind {axis.kind} and extent {axis.extent}", f"/axes/{k}", "the members of a seg axis, of its extent")
+    for k, ((alias, version), inner) in enumerate(sorted(program.inner.items())):
+        if not inner or any(a not in program.axis or program.axis[a].kind not in ("strict", "while") for a in inner):
+            say(f"version {version} of alias {alias} lives in {' '.join(inner)}", f"/inner/{k}", "ordered loops")
     for k, (label, _) in enumerate(program.specializations):
         if not _exists(program, label) or parameter(label) is None or program.stage != "legal":
             say(f"a specialization of {label}", f"/specializations/{k}")
@@ -47,6 +53,10 @@ def check_interface(program: Program, say: Report) -> None:
     for k, g in enumerate(abi.noalias):
         for n in sorted(set(g) - known):
             say(f"noalias names {n}, which is no view", f"/abi/noalias/{k}")
+
+
+def _members(slices: Axis | None, axis: Axis) -> bool:
+    return slices is not None and slices.kind == "seg" and slices.extent == axis.extent
 
 
 def check_launch(program: Program, say: Report) -> None:
@@ -103,6 +113,8 @@ def check_stage(phase: Phase, say: Report) -> None:
                 for c in i.carries:
                     if c.op not in CARRIES or stage not in CARRIES[c.op].stages:
                         say(f"{c.op} is no carry of the {stage} stage", at.pointer)
+                if i.cond >= 0 and any(c.op != "Phi" for c in i.carries):
+                    say("a while loop carries states alone", at.pointer, "Phi")
                 if i.stages != 1 and stage != "legal" or i.stages < 1:
                     say(f"{i.stages} pipeline stages in the {stage} stage", at.pointer)
             case Store():
@@ -110,9 +122,6 @@ def check_stage(phase: Phase, say: Report) -> None:
                     say(f"a store of the mode {i.mode}", at.pointer, " ".join(STORE_MODES))
                 if i.masked != (stage == "legal"):
                     say("a legal store is masked, a structured one is not", at.pointer)
-            case Barrier():
-                if stage != "legal":
-                    say("a barrier in the structured stage", at.pointer)
 
 
 def check_scope(phase: Phase, say: Report) -> None:
@@ -144,6 +153,7 @@ def check_scope(phase: Phase, say: Report) -> None:
                     inner = block(children[at.path], visible | phis)
                     for c in i.carries:
                         use(c.args, inner, at)
+                    use((i.cond,) if i.cond >= 0 else (), inner, at)
                     visible |= {c.id for c in i.carries}
         return visible
 
@@ -255,9 +265,10 @@ def check_parameters(program: Program, say: Report) -> None:
         for ph in s.phases:
             labels |= _labels(ph)
         for label in sorted(labels):
-            name = parameter(label) if _well_formed(label) else None
-            if name:
-                need.setdefault(name, f"/segments/{n}")
+            if _well_formed(label):
+                for name in (parameter(label), step_parameter(label) if traversal(label) in STEPS else None):
+                    if name:
+                        need.setdefault(name, f"/segments/{n}")
     for name, pointer in need.items():
         if program.bindings.get(name, 0) < 1:
             say(f"parameter {name} has no value", pointer)
@@ -291,6 +302,18 @@ def _well_formed(label: str) -> bool:
     return label.count(":") == 1 and traversal(label) in TRAVERSALS
 
 
+#: traversals that a value may have anywhere
+WHOLE = ("W", "SW", "MW")
+_FRAGMENT = ("W", "M1", "MC", "MW")
+#: operation -> traversals of the label that it binds
+BOUND = {
+    **dict.fromkeys(("RedTree", "RedNTree", "ConWhole", "ConAccWhole"), _FRAGMENT),
+    **dict.fromkeys(("Scan", "ScanN", "Last"), ("LC", *_FRAGMENT)),
+    **dict.fromkeys(("FragRed", "FragRedN", "FragScan", "FragScanN", "Dot"), ("W", "LC", "MC", "MW")),
+    "Active": ("W", "LC", "OB", "MC", "MW"),
+}  # fmt: skip
+
+
 def check_labels(phase: Phase, say: Report) -> None:
     """Labels exist, stand in scope (the order, enclosing loops, or a whole fragment), and give an axis one traversal at a place."""
     program, legal = phase.program, phase.program.stage == "legal"
@@ -301,12 +324,15 @@ def check_labels(phase: Phase, say: Report) -> None:
     if len({axis_of(x) for x in order}) != len(order):
         say("an axis occurs twice in the order", f"/segments/{phase.number[0]}/order")
     for at in phase.places:
-        around = [x.label for x in at.loops]
+        around = [y for x in at.loops if _well_formed(x.label) for y in (x.label, member_label(x.label)) if y]
         scope = {*order, *around}
         i = at.item
         if isinstance(i, Loop):
-            if not _exists(program, i.label) or axis_of(i.label) != i.axis or traversal(i.label) not in ("L1", "LC"):
+            kind = program.axis[i.axis].kind if i.axis in program.axis else ""
+            if not _exists(program, i.label) or axis_of(i.label) != i.axis or traversal(i.label) not in STEPS:
                 say(f"a loop over {i.axis} has the label {i.label}", at.pointer)
+            elif (kind == "while") != (i.cond >= 0):
+                say(f"a loop over the {kind} axis {i.axis} {'with a' if i.cond >= 0 else 'without a'} condition", at.pointer)
             elif i.axis in {axis_of(x) for x in scope}:
                 say(f"axis {i.axis} is traversed twice here", at.pointer)
             for c in i.carries:
@@ -315,10 +341,10 @@ def check_labels(phase: Phase, say: Report) -> None:
             lanes = legal and isinstance(i, Let) and i.op not in ("Index", "LoadM")  # those read coordinates
             _check_dims(program, i.dims, scope, lanes, say, at.pointer)
             if isinstance(i, Let) and (label := label_of(i)):
-                allowed = ("W", "LC", "OB") if i.op == "Active" else ("W", "LC") if legal else ("W",)
-                if not _exists(program, label) or traversal(label) not in allowed:
-                    say(f"{i.op} over {label}", at.pointer)
-                elif i.op in ("Active", "Dot") and traversal(label) != "W" and label not in scope:
+                finished = i.op in ("FragRed", "FragRedN") and _exists(program, label) and traversal(label) == "LC"
+                if not _exists(program, label) or traversal(label) not in BOUND[i.op]:
+                    say(f"{i.op} over {label}", at.pointer, " ".join(BOUND[i.op]))
+                elif traversal(label) not in WHOLE and label not in scope and not finished:
                     say(f"{i.op} over {label} outside its traversal", at.pointer)
 
 
@@ -333,5 +359,7 @@ def _check_dims(program: Program, dims: tuple[str, ...], scope: set[str], free_l
     for d in dims:
         if not _exists(program, d):
             say(f"{d} is no label of an axis", pointer)
-        elif d not in scope and traversal(d) != "W" and not (free_lanes and traversal(d) == "LC"):
+        elif d not in scope and traversal(d) not in WHOLE and not (free_lanes and traversal(d) == "LC"):
             say(f"{d} is not traversed here", pointer)
+        elif traversal(d)[0] == "M" and f"{axis_of(d).removesuffix('.m')}:S{traversal(d)[1]}" not in dims:
+            say(f"{d} without the slice that it belongs to", pointer)

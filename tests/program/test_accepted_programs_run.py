@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_ordered import P0, walk
 from test_verify import GOOD, paths
 
 from eqkir.base.diagnostics import EqkirError
@@ -18,8 +19,9 @@ from eqkir.program.model import Program
 from eqkir.program.serialize import dumps, from_json
 from eqkir.program.verify import verify
 
+POOL = {**GOOD, **P0, "walk": walk()}
 WORDS = ("0.0", "1.0", "-inf", "x", "y", "i", "j", "c", "lt", "le", "add", "sub", "max", "sum")
-EXTENTS = tuple(dict(zip("MNKH", n)) for n in ((5, 7, 3, 4), (1, 1, 1, 1), (4, 16, 16, 9), (3, 0, 0, 0)))
+EXTENTS = tuple(dict(zip("MNKHRCDET", n)) for n in ((5, 7, 3, 4, 3, 5, 2, 4, 3), (1,) * 9, (4, 16, 16, 9, 4, 8, 3, 5, 6), (3, *[0] * 8)))
 
 
 def arguments(p: Program, symbols: dict[str, int], seed: int) -> dict[str, Any]:
@@ -48,7 +50,7 @@ def outputs(p: Program, symbols: dict[str, int], seed: int) -> dict[str, Any] | 
 
 
 def damaged(draw: st.DataObject) -> Program | None:
-    j = json.loads(dumps(GOOD[draw.draw(st.sampled_from(sorted(GOOD)))]))
+    j = json.loads(dumps(POOL[draw.draw(st.sampled_from(sorted(POOL)))]))
     labels = ["c:W", "i:OB", "r:O1", "c:LC", "c:L1", "k:W", "j:OB"]
     for _ in range(draw.draw(st.integers(1, 2))):
         where = draw.draw(st.sampled_from(paths(j["segments"])[1:]))
@@ -93,5 +95,5 @@ def test_accepted_programs_do_not_violate(data: st.DataObject) -> None:
 
 
 def test_good_programs_do_not_violate() -> None:
-    for p in GOOD.values():
+    for p in POOL.values():
         assert judge(p)

@@ -327,7 +327,6 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "unmasked-legal-store": ("STAGE", store(LEGAL, masked=False)),
     "masked-structured-store": ("STAGE", store(VEC, masked=True)),
     "unknown-mode": ("STAGE", store(histogram(), mode="nand")),
-    "structured-barrier": ("STAGE", with_items(VEC, (*VEC.segments[0].phases[0], Barrier()))),
     "structured-pipelining": ("STAGE", loop(TILED, stages=3)),
     "defined-twice": ("SCOPE", with_items(VEC, (VEC.segments[0].phases[0][0], *VEC.segments[0].phases[0]))),
     "use-before-definition": ("SCOPE", with_items(VEC, VEC.segments[0].phases[0][::-1])),
