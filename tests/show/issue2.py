@@ -102,6 +102,10 @@ def gpu() -> tuple[bool, str]:
             good = False
             figures.append(f"{name}: {row['status']}")
             continue
+        if against != "floor" and "ms" not in row["peers"].get(against, {}):
+            good = False
+            figures.append(f"{name}: {against} was not timed")
+            continue
         share = row["percent_of_floor"] if against == "floor" else 100 * row["peers"][against]["ms"] / row["ms"]
         good &= share >= wanted
         figures.append(f"{name} {row['ms']:.4f} ms, {share:.0f} % of {against}{'' if share >= wanted else f' (< {wanted})'}")
