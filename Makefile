@@ -41,9 +41,10 @@ lint: $(STAMP)
 bench-gpu: $(STAMP)
 	@$(PY) bench/gpu.py emit --out $(OUT)/bench
 	@if $(PY) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then \
-	  $(PY) bench/gpu.py run --artifacts $(OUT)/bench --json $(OUT)/bench/gpu.json; \
+	  $(PY) bench/gpu.py run --artifacts $(OUT)/bench --json bench/results/gpu.json; \
+	  $(PY) bench/gpu.py table bench/results/gpu.json > bench/RESULTS.md; \
 	else \
-	  echo "artifacts are in $(OUT)/bench; on a GPU machine with torch, triton and numpy: python bench/gpu.py run --artifacts $(OUT)/bench"; \
+	  echo "artifacts are in $(OUT)/bench; on a GPU machine with torch, triton and numpy: python bench/gpu.py run --artifacts $(OUT)/bench --json bench/results/gpu.json"; \
 	fi
 
 show: $(STAMP)
