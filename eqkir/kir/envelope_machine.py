@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,11 +12,13 @@ from eqkir.base.dtypes import FLOATS
 from eqkir.kir import binding
 from eqkir.kir import interval_decision as decision
 from eqkir.kir.binding import Binding
+from eqkir.kir.extents import symbols_of
 from eqkir.kir.floats import Array
 from eqkir.kir.interval import Num, at, exact, move, plain, settled, stacked
 from eqkir.kir.machine import Machine
 from eqkir.kir.machine_control import SHARED
 from eqkir.kir.memory import Allocation, Resource
+from eqkir.kir.model import Op, extent_expr
 
 
 @dataclass(slots=True, eq=False)
@@ -71,12 +73,19 @@ class Enveloper(Machine[Num]):
         self.base: dict[int, int] = {}  # cell of the first element
         self.kept: dict[str, Allocation] = {}  # of buffers
         self.contested = {k: v.copy() for k, v in (contested or {}).items()}
+        self.used: set[str] = set()
         self.grown = False  # whether `contested` grew
         for names in self.memory.groups:
             rs = [self.memory.views[k] for k in sorted(names)]
             if any(r.width != 1 for r in rs) or len({r.memory.dtype for r in rs}) > 1:
                 raise binding_error(rs[0].name)
             self._contents(rs)
+
+    def uses(self, op: Op) -> bool:
+        """Whether anything reads a result of an operation."""
+        if not self.used:
+            self.used = set(_names(self.binding.kernel.body))
+        return any(r in self.used for r in op.results)
 
     def _contents(self, rs: list[Resource]) -> None:
         alloc, base = rs[0].allocation, min(r.origin for r in rs)
@@ -142,6 +151,19 @@ class Enveloper(Machine[Num]):
             if r.role != "in":
                 cells, _ = self.locate_cells(r)
                 cells.forget(np.arange(cells.lo.size))
+
+
+def _names(body: Sequence[Op]) -> Iterator[str]:
+    """Everything that operations, yields and extents name."""
+    for op in body:
+        yield from op.operands()
+        for f in op.extent_fields:
+            e = getattr(op, f)
+            for x in e if isinstance(e, tuple) else (e,):
+                yield from symbols_of(extent_expr(x))
+        for r in op.regions():
+            yield from r.yields
+            yield from _names(r.body)
 
 
 def cells_of(x: Num) -> Cells:

@@ -94,8 +94,9 @@ class Allocation:
     `written`: cells that the kernel wrote; `touched`: by enclosing parallel, who touched each cell.
     """
 
-    def __init__(self, cells: int) -> None:
-        self.size = cells
+    def __init__(self, cells: int, name: str) -> None:
+        """`name`: of a view in it, or of the buffer."""
+        self.size, self.name = cells, name
         self.written = np.zeros(cells, bool)
         self.scratch = np.zeros(cells, np.int64)
         self.touched: dict[str, Touched] = {}
@@ -120,9 +121,23 @@ class Resource:
 
 
 def conflict(a: str, b: str) -> bool:
-    """Whether accesses of two kinds to one element by different points are a race. Kinds: ``read``, ``write``, and updates, which
-    go with others of their own kind only."""
+    """Whether accesses of two kinds to one element by different points are a race. Kinds: ``read``, ``write``, ``atomic …``, which go
+    with each other, and ``reduce …``, which go with their own kind only."""
+    if a.startswith("atomic") and b.startswith("atomic"):
+        return False
     return a == b == "write" or (a != b)
+
+
+def occurrences(elements: Array) -> list[Array]:
+    """Positions in `elements` such that each group names distinct elements: the k-th holds the k-th occurrence of each."""
+    order = np.argsort(elements, kind="stable")
+    ordered = elements[order]
+    first = np.r_[True, ordered[1:] != ordered[:-1]] if ordered.size else np.zeros(0, bool)
+    start = np.maximum.accumulate(np.where(first, np.arange(ordered.size), 0))
+    rank = np.arange(ordered.size) - start
+    by_rank = np.argsort(rank, kind="stable")
+    ends = np.flatnonzero(np.diff(rank[by_rank])) + 1
+    return [order[g] for g in np.split(by_rank, ends)] if ordered.size else []
 
 
 class Memory:
@@ -141,7 +156,7 @@ class Memory:
         for names in self.groups:
             base = start[names[0]]
             unit = math.gcd(*(views[k].memory.itemsize for k in names), *(start[k] - base for k in names))
-            a = Allocation(max((start[k] - base + views[k].memory.nbytes) // unit for k in names))
+            a = Allocation(max((start[k] - base + views[k].memory.nbytes) // unit for k in names), min(names))
             for k in names:
                 v = views[k]
                 place = ((start[k] - base) // unit, v.memory.itemsize // unit)
@@ -151,7 +166,7 @@ class Memory:
         """A fresh buffer, one copy a lane; its contents are undefined."""
         count = math.prod(shape)
         memory = np.zeros(count * copies, NUMPY[dtype])
-        return Resource(name, dtype, "buffer", memory, 0, shape, row_major(shape), Allocation(memory.size), copies=copies)
+        return Resource(name, dtype, "buffer", memory, 0, shape, row_major(shape), Allocation(memory.size, name), copies=copies)
 
     # -------------------------------------------------------------------------------------------- accesses
     def locate(self, r: Resource, coords: Sequence[Array], valid: Array | None, batch: int, copy: Array | None = None) -> Access:
