@@ -41,8 +41,8 @@ lint: $(STAMP)
 bench-gpu: $(STAMP)
 	@$(PY) bench/gpu.py emit --out $(OUT)/bench
 	@if $(PY) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then \
-	  $(PY) bench/gpu.py run --artifacts $(OUT)/bench --json bench/results/gpu.json; \
-	  $(PY) bench/gpu.py table bench/results/gpu.json > bench/RESULTS.md; \
+	  status=0; $(PY) bench/gpu.py run --artifacts $(OUT)/bench --json bench/results/gpu.json || status=1; \
+	  $(PY) bench/gpu.py table bench/results/gpu.json > bench/RESULTS.md; exit $$status; \
 	else \
 	  echo "artifacts are in $(OUT)/bench; on a GPU machine with torch, triton and numpy: python bench/gpu.py run --artifacts $(OUT)/bench --json bench/results/gpu.json"; \
 	fi
