@@ -1,21 +1,62 @@
-"""Memory effects of a kernel in program order: alias classes, memory versions, and which `parallel` points surround an operation."""
+"""Memory effects of a kernel in program order, and what surrounds each operation: points of `parallel`s, loops, conditions.
+
+A **loop** here is a region whose arguments have other values each time it runs: bodies of `for` and `while`, regions of folds over
+slices. It has a name that no value has. The **conditions** of an operation say when it runs, given that the loops around it run: branches
+of `if`, and not having left the loop before (`break`, `continue`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from eqkir.kir.model import Kernel, Load, Op, Parallel, Region, Store, View
+from eqkir.kir import model as kir
+from eqkir.kir.model import Kernel, Op, Parallel, Region, View
+
+#: ("if", cond id, polarity) | ("stays", loop, n): the n-th leave of that loop did not happen | ("alive", loop) | ("active", loop)
+Condition = tuple[Any, ...]
+#: fields of an operation that are loops
+LOOPS = {
+    "for": ("body",), "while": ("cond", "body"), "region_fold": ("summarize", "combine"),
+    "region_scan": ("summarize", "combine", "apply", "emit"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Leave:
+    """A `break` or `continue`: it happens where its conditions (inside the loop) and its own hold."""
+
+    op: kir.Break | kir.Continue
+    conditions: tuple[Condition, ...]
+
+
+@dataclass
+class LoopInfo:
+    """A loop region: its operation, the name of its field there, and the ways to leave it, in program order."""
+
+    op: Op
+    name: str
+    region: Region
+    outer: tuple[str, ...]  # loops around it, outermost first
+    leaves: list[Leave] = field(default_factory=list)
+
+    @property
+    def breaks(self) -> bool:
+        return any(isinstance(x.op, kir.Break) for x in self.leaves)
 
 
 @dataclass(frozen=True)
 class StoreSite:
-    """A store: its place, the version that it makes, and the ids of the points of the `parallel`s around it, outermost first."""
+    """A store or update: its place, the version that it makes, the points of the `parallel`s around it (outermost first), the loops and
+    the conditions around it."""
 
-    op: Store
+    op: kir.Write
     pointer: str
     version: int
     scope: tuple[str, ...]
+    loops: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass
@@ -28,7 +69,10 @@ class Effects:
     scopes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # value id -> points around its definition
     pointers: dict[str, str] = field(default_factory=dict)  # value id -> JSON pointer of its operation
     definitions: dict[str, tuple[Op, int]] = field(default_factory=dict)  # value id -> (operation, result number)
-    points: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # point id -> (domain id, points around the parallel)
+    points: dict[str, tuple[str, tuple[str, ...], str]] = field(default_factory=dict)  # point -> (domain, points around, loop or "")
+    homes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # value or argument id -> loops around it
+    conditions: dict[str, tuple[Condition, ...]] = field(default_factory=dict)  # value id -> when it is computed
+    loops: dict[str, LoopInfo] = field(default_factory=dict)
 
 
 def alias_classes(views: Sequence[View], noalias: Iterable[Sequence[str]] = ()) -> dict[str, int]:
@@ -50,37 +94,79 @@ def alias_classes(views: Sequence[View], noalias: Iterable[Sequence[str]] = ()) 
     return {v.id: numbers.setdefault(find(v.id), len(numbers)) for v in views}
 
 
-def effects(kernel: Kernel, pointer: str = "") -> Effects:
-    """Walk the kernel in program order. The walk of a `parallel` body stands for each of its points."""
-    out = Effects(alias_classes([p for p in kernel.params if isinstance(p, View)], kernel.noalias))
-    current: dict[int, int] = {}
+@dataclass(frozen=True)
+class _Place:
+    scope: tuple[str, ...] = ()
+    loops: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    inside: int = 0  # number of conditions that stand outside the innermost `for` or `while`
+    leaving: str = ""  # the innermost `for` or `while` body
 
-    def region(r: Region, at: str, scope: tuple[str, ...]) -> None:
+
+class _Walk:
+    def __init__(self, kernel: Kernel) -> None:
+        self.out = Effects(alias_classes([p for p in kernel.params if isinstance(p, View)], kernel.noalias))
+        self.current: dict[int, int] = {}
+
+    def region(self, r: Region | Kernel, at: str, place: _Place) -> None:
         for i, op in enumerate(r.body):
-            visit(op, f"{at}/body/{i}", scope)
+            loop = self.out.loops.get(place.leaving)
+            before = len(loop.leaves) if loop else 0
+            self.visit(op, f"{at}/body/{i}", place)
+            if loop and len(loop.leaves) > before:
+                more = tuple(("stays", place.leaving, n) for n in range(before, len(loop.leaves)))
+                place = _Place(place.scope, place.loops, (*place.conditions, *more), place.inside, place.leaving)
 
-    def visit(op: Op, at: str, scope: tuple[str, ...]) -> None:
-        for n, r in enumerate(op.results):
-            out.definitions[r] = (op, n)
-            out.scopes[r] = scope
-            out.pointers[r] = at
-        if isinstance(op, Load):
-            out.versions[op.results[0]] = current.get(out.alias[op.view], 0)
-        elif isinstance(op, Store):
-            c = out.alias[op.view]
-            current[c] = current.get(c, 0) + 1
-            out.stores.append(StoreSite(op, at, current[c], scope))
+    def visit(self, op: Op, at: str, place: _Place) -> None:
+        out = self.out
+        for n, id in enumerate(op.results):
+            out.definitions[id] = (op, n)
+            out.scopes[id], out.homes[id], out.conditions[id] = place.scope, place.loops, place.conditions
+            out.pointers[id] = at
+        if isinstance(op, kir.Load):
+            out.versions[op.results[0]] = self.current.get(out.alias.get(op.view, -1), 0)
+        elif isinstance(op, kir.Write):
+            c = out.alias.get(op.view, -1)
+            self.current[c] = self.current.get(c, 0) + 1
+            out.stores.append(StoreSite(op, at, self.current[c], place.scope, place.loops, place.conditions))
+        elif isinstance(op, (kir.Break, kir.Continue)):
+            out.loops[place.leaving].leaves.append(Leave(op, place.conditions[place.inside :]))
         elif isinstance(op, Parallel):
+            scope = place.scope
             for a, d in zip(op.body.args, op.domains, strict=True):
-                out.points[a.id] = (d, scope)
+                out.points[a.id] = (d, scope, "")
+                out.homes[a.id] = place.loops
                 scope = (*scope, a.id)
-            region(op.body, f"{at}/body", scope)
+            self.region(op.body, f"{at}/body", _Place(scope, place.loops, place.conditions, place.inside, ""))
+        elif isinstance(op, kir.If):
+            for name, inner in op.named_regions():
+                when = (*place.conditions, ("if", op.cond, name == "then"))
+                self.region(inner, f"{at}/{name}", _Place(place.scope, place.loops, when, place.inside, place.leaving))
         else:
-            for name in sorted(type(op).model_fields):
-                inner = getattr(op, name)
-                if isinstance(inner, Region):
-                    region(inner, f"{at}/{name}", scope)
+            for name, inner in op.named_regions():
+                if name in LOOPS.get(op.op, ()):
+                    self.loop(op, name, inner, f"{at}/{name}", place)
+                else:
+                    self.region(inner, f"{at}/{name}", _Place(place.scope, place.loops, place.conditions))
 
-    for i, op in enumerate(kernel.body):
-        visit(op, f"{pointer}/body/{i}", ())
-    return out
+    def loop(self, op: Op, name: str, r: Region, at: str, place: _Place) -> None:
+        out = self.out
+        key = f"@{len(out.loops)}"
+        out.loops[key] = LoopInfo(op, name, r, place.loops)
+        loops = (*place.loops, key)
+        out.homes[key] = loops
+        for a in r.args:
+            out.homes[a.id] = loops
+            out.scopes[a.id], out.conditions[a.id], out.pointers[a.id] = place.scope, place.conditions, at
+        left = isinstance(op, (kir.For, kir.While)) and name == "body"
+        conditions = (*place.conditions, ("alive", key), ("active", key)) if left else place.conditions
+        if isinstance(op, kir.For):
+            out.points[r.args[0].id] = (op.domain, place.scope, key)
+        self.region(r, at, _Place(place.scope, loops, conditions, len(conditions), key if left else ""))
+
+
+def effects(kernel: Kernel, pointer: str = "") -> Effects:
+    """Walk the kernel in program order. The walk of a `parallel` or loop body stands for each time that it runs."""
+    walk = _Walk(kernel)
+    walk.region(kernel, pointer, _Place())
+    return walk.out

@@ -15,7 +15,8 @@ INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^",
     "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
-LEAVES = ("Const", "Scalar", "Arg")
+LEAVES = ("Const", "Scalar", "Arg", "Form")
+NAMED = ("RedN", "ScanN", "Fold", "While")
 
 
 def listing(abstract: Abstract) -> str:
@@ -75,7 +76,7 @@ class _Text:
             n = p.nodes[i]
             s = self.node(n)
             shared = uses[i] > 1 and n.op not in ("Load", "Index", "Pick")
-            if n.op == "RedN" or i not in inside and n.op not in LEAVES and (shared or len(s) > WIDTH):
+            if n.op in NAMED or i not in inside and n.op not in LEAVES and (shared or len(s) > WIDTH):
                 name = f"t{self.next}"
                 self.next += 1
                 self.lines.append(f"    {name}: {n.dtype} = {_outer(s)}{self.origin(i)}")
@@ -87,7 +88,7 @@ class _Text:
         out: set[int] = set()
         for i in sorted(seen):
             n = self.p.nodes[i]
-            if n.op == "Arg" or n.op != "RedN" and any(a in out for a in n.args):
+            if n.op == "Arg" or n.op not in ("RedN", "ScanN") and any(a in out for a in n.args):
                 out.add(i)
         return out
 
@@ -97,7 +98,8 @@ class _Text:
     def put(self, s: Put) -> str:
         yes = self.p.nodes[s.valid].op == "Const" and self.p.nodes[s.valid].attrs[0] == "true"
         where = "" if yes else f" where {_outer(self.text[s.valid])}"
-        return f"{s.view}@{s.version}[{self.ixs(s.ixs, s.deps)}] = {_outer(self.text[s.value])}{where}"
+        equals = "=" if s.mode == "store" else f"<- {s.mode}"
+        return f"{s.view}@{s.version}[{self.ixs(s.ixs, s.deps)}] {equals} {_outer(self.text[s.value])}{where}"
 
     def ixs(self, ixs: tuple[Expr, ...], deps: tuple[int, ...]) -> str:
         return ", ".join(_outer(self.expr(e, deps)) for e in ixs)
@@ -137,6 +139,21 @@ class _Text:
                 k = n.attrs[1]
                 parts = [", ".join(map(_outer, t[j * k : (j + 1) * k])) for j in range(3)]
                 return f"reduce[{n.attrs[0]}](from ({parts[0]}), of ({parts[1]}), by ({parts[2]}))"
+            case "Scan":
+                return f"scan {n.attrs[0]}[{n.attrs[1]}]({_outer(t[0])})"
+            case "ScanN":
+                k = n.attrs[1]
+                parts = [", ".join(map(_outer, t[j * k : (j + 1) * k])) for j in range(3)]
+                return f"scan[{n.attrs[0]}](from ({parts[0]}), of ({parts[1]}), by ({parts[2]}))"
+            case "Form":
+                return f"{n.attrs[0]}.{n.attrs[1]}"
+            case "Fold" | "While" | "State":
+                k = n.attrs[2]
+                parts = [", ".join(map(_outer, t[j : j + k])) for j in range(0, len(t), k)]
+                names = ("from", "to", "while" if n.op == "While" else "of")
+                which = f".{n.attrs[3]} before" if n.op == "State" else ""
+                body = ", ".join(f"{w} ({x})" for w, x in zip(names, parts, strict=False))
+                return f"{n.op.lower()} {n.attrs[1]}{which}[{n.attrs[0]}]({body})"
             case "Con" | "ConAcc":
                 init = f" + {t[2]}" if n.op == "ConAcc" else ""
                 return f"contract[{n.attrs[0]}]({_outer(t[0])}, {_outer(t[1])}){init}"

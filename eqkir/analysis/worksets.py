@@ -54,6 +54,7 @@ class Write:
     reads: tuple[Read, ...] = ()
     opaque: bool = False
     scope: Scope = frozenset()
+    atomic: bool = False  # combines: its own points may meet
 
     def nest(self, own: Sequence[str]) -> tuple[str, ...]:
         """Axes traversed inside an instance."""

@@ -5,7 +5,7 @@
 2. `analysis.worksets` forms groups, chooses their instance axes, and plans phases and copies.
 3. `finish` gives the axes their final names and kinds, makes the copies' workspaces, and builds the interface.
 
-Adding an operation: register its instantiation with `construct_values.construction`.
+Adding an operation: register its instantiation with `construct_env.construction`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,21 @@ import eqkir.program.construct_ops  # noqa: F401  (registers the operations)
 from eqkir.analysis.effects import StoreSite, effects
 from eqkir.base import dtypes
 from eqkir.base.diagnostics import Diagnostic, EqkirError, fail, register
-from eqkir.base.expr import Expr
+from eqkir.base.expr import Expr, lift
+from eqkir.kir import model as kir
 from eqkir.kir.model import Constexpr, Kernel, Region
 from eqkir.kir.types import Type, infer
 from eqkir.program.abi import Abi, ScalarParam, SymbolParam, ViewParam
 from eqkir.program.abstract import Abstract
-from eqkir.program.construct_groups import Effect, finish
-from eqkir.program.construct_ops import access
-from eqkir.program.construct_values import COMMON, CONSTEXPR, FIELDS, STAGE, UNSUPPORTED, Values, bounds
+from eqkir.program.construct_codes import ATOMIC, CONSTEXPR, STAGE, UNSUPPORTED
+from eqkir.program.construct_effect import Effect
+from eqkir.program.construct_env import COMMON, FIELDS, ROOT, Ixs
+from eqkir.program.construct_groups import finish
+from eqkir.program.construct_loops import both, stepping
+from eqkir.program.construct_memory import Access, access
+from eqkir.program.construct_scans import turn
+from eqkir.program.construct_values import Values, bounds
+from eqkir.program.ops import STORE_MODES
 
 STORE_LIMIT = 256
 STORES = register(
@@ -50,14 +57,19 @@ def construct(
     stores = []
     for site in values.effects.stores:
         try:
-            stores.append(store(values, site))
+            made = store(values, site)
+            stores += [made] if made else []
         except EqkirError as e:
             raise values.placed(e, site.pointer, site.op) from None
     return finish(values, stores, interface(values))
 
 
 #: fields of the operations that the walk of effects handles; all others are instantiated by a registered handler
-EFFECTS = {"domain": "begin end step", "parallel": "domains body", "store": "view coords value valid"}
+EFFECTS = {
+    "domain": "begin end step", "subregion": "domain begin end", "parallel": "domains body", "store": "view coords value valid",
+    "unique_scatter": "view coords value valid", "scatter_reduce": "view coords value valid fn", "break": "cond values",
+    "continue": "cond values", **{f"atomic_{fn}": "view coords value valid order" for fn in ("add", "max", "min", "and", "or", "xor")},
+}  # fmt: skip
 
 
 def supported(kernel: Kernel, pointer: str) -> None:
@@ -79,10 +91,31 @@ def supported(kernel: Kernel, pointer: str) -> None:
             raise EqkirError(Diagnostic(UNSUPPORTED, what, at, file, line, stage=STAGE))
 
 
-def store(v: Values, site: StoreSite) -> Effect:
-    """A store at its own axes."""
+def store(v: Values, site: StoreSite) -> Effect | None:
+    """A store at its own axes; None where it never happens. Axes whose values want another traversal are traversed so."""
+    mode = mode_of(site)
+    outer = ROOT
+    for region in site.loops:
+        v.env = outer
+        outer = stepping(v, region, outer, site.pointer)
+    v.env = outer
+    around = [v.point_axis[p] for p in (*site.scope, *site.loops) if p in v.point_axis]
+    turned: dict[int, str] = {}
+    while True:
+        v.wishes = {}
+        e, dims = placed(v, site, mode, around, turned)
+        wanted = {d: next(iter(w)) for d, a in dims.items() if d not in turned and len(w := v.wishes.get(a, set())) == 1}
+        new = {d: w for d, w in wanted.items() if w != "forward"}
+        if not new:
+            v.env = ROOT
+            return e
+        turned |= new
+
+
+def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Mapping[int, str]) -> tuple[Effect | None, dict[int, str]]:
+    """The store, and the axes that its dimensions would have."""
     op = site.op
-    axes = [v.point_axis[p] for p in site.scope if p in v.point_axis]
+    axes = list(around)
     shape: list[Expr] = []
     for id in (*op.coords, *((op.valid,) if op.valid else ())):
         s = v.shape(id)
@@ -91,21 +124,56 @@ def store(v: Values, site: StoreSite) -> Effect:
             if shape[-1 - i].value == 1:
                 shape[-1 - i] = e
     ixs: list[Expr] = []
-    for e in shape:
-        x, axis = v.dimension(e, frozenset(axes))
+    dims: dict[int, str] = {}
+    for d, e in enumerate(shape):
+        x, axis = v.dimension(e, frozenset((*axes, *dims.values())))
+        mine: tuple[str, ...] = (axis,) if axis else ()
+        if axis:
+            dims[d] = axis
+            if d in turned:
+                x, mine = turn(v, e, axis, turned[d], frozenset(axes))
         ixs.append(x)
-        axes += [axis] if axis else []
+        axes += mine
     at = tuple(ixs)
-    steps = access(v, op, at)
-    try:
-        want = next(steps)
-        while True:
-            want = steps.send(v.node(*want))
-    except StopIteration as stop:
-        exprs, deps, valid = stop.value
+    outer = v.env
+
+    def made(steps: Access) -> tuple[Ixs, tuple[int, ...], int]:
+        try:
+            want = next(steps)
+            while True:
+                want = steps.send(v.node(*want))
+        except StopIteration as stop:
+            v.env = outer
+            return stop.value  # type: ignore[no-any-return]
+
+    exprs, deps, valid = made(access(v, op, at, site.conditions))
+    for a in axes:
+        member = v.member(a) if a in v.regions else None
+        valid = valid if member is None else both(v, valid, member)
+    v.env = outer
+    if v.is_const(valid, "false"):
+        return None, dims
     value = v.node(*v.operand(op.value, at))
     scope = frozenset((p, v.point_axis[p]) for p in site.scope if p in v.point_axis)
-    return Effect(op.view, v.effects.alias[op.view], site.version, exprs, deps, value, valid, tuple(axes), scope, site.pointer)
+    loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops)
+    return Effect(
+        op.view, v.effects.alias[op.view], site.version, exprs, deps, value, valid, tuple(axes), scope, site.pointer, mode, loops
+    ), dims  # fmt: skip
+
+
+def mode_of(site: StoreSite) -> str:
+    """``store``, ``unique`` (declared injective) or how it combines. Raises EQK-CON-ATOMIC."""
+    match site.op:
+        case kir.Store():
+            return "store"
+        case kir.UniqueScatter():
+            return "unique"
+        case kir.ScatterReduce(fn=fn) if fn in STORE_MODES:
+            return fn
+        case kir.AtomicUpdate() as op if op.order == "relaxed" and op.op.removeprefix("atomic_") in STORE_MODES:
+            return op.op.removeprefix("atomic_")
+    how = getattr(site.op, "fn", getattr(site.op, "order", ""))
+    raise fail(ATOMIC, f"{site.op.op} {how}", site.pointer, " ".join(STORE_MODES[1:]), STAGE)
 
 
 def chosen(kernel: Kernel, given: Mapping[str, bool | int | float | str], pointer: str) -> dict[str, bool | int | float]:
@@ -134,7 +202,7 @@ def interface(v: Values) -> Abi:
     for i, p in enumerate(k.params):
         match p.kind:
             case "view":
-                shape = tuple(v.checked(v.extent(dim(e)), f"/params/{i}") for e in p.shape)
+                shape = tuple(v.checked(v.extent(lift(e)), f"/params/{i}") for e in p.shape)
                 views.append(ViewParam(p.id, p.role, p.dtype, shape, v.effects.alias[p.id]))
             case "scalar":
                 scalars.append(ScalarParam(p.id, p.dtype))
@@ -142,13 +210,6 @@ def interface(v: Values) -> Abi:
                 consts.append((p.id, dtypes.literal(v.constexprs[p.id], v.dtype(p.id))))
     symbols = tuple(SymbolParam(n, lo, hi, m) for n, (lo, hi, m) in bounds(k.symbols, v.extents).items())
     return Abi(k.name, tuple(views), tuple(scalars), symbols, k.noalias, tuple(consts))
-
-
-def dim(e: int | str) -> Expr:
-    """A view's extent."""
-    from eqkir.base.expr import lift
-
-    return lift(e)
 
 
 __all__ = ["construct"]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
 
 from eqkir.analysis.coords import normal
-from eqkir.analysis.worksets import Plan, Read, Scope, Write, groups, instance_axes, plan
+from eqkir.analysis.worksets import Plan, Read, Write, conflict, groups, instance_axes, plan, separates
 from eqkir.base.diagnostics import fail, register
 from eqkir.base.expr import Coord, Expr, coords, floordiv, substitute
 from eqkir.program.abi import Abi, Axis, ViewParam
-from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, bound_axis
-from eqkir.program.construct_nests import Renamer, tiers, twice
-from eqkir.program.construct_values import STAGE, Values
+from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, axes_in, bound_axis
+from eqkir.program.construct_codes import LOOP_STORE, STAGE
+from eqkir.program.construct_effect import Effect
+from eqkir.program.construct_keep import kept, needed, number
+from eqkir.program.construct_nests import Renamer, Tiers, misplaced, renamed, scanned, tiers, twice
+from eqkir.program.construct_states import rebuilt
+from eqkir.program.construct_values import Values
+from eqkir.program.lower import SCANS, scan_axis
 
 #: rounds of renaming bound axes; each settles the operations of one depth
 RENAMINGS = 64
@@ -27,29 +32,10 @@ TRAVERSAL = register(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Effect:
-    """A store in index notation, over construction's axes: `axes` is its iteration space, outermost first."""
-
-    view: str
-    alias: int
-    version: int
-    ixs: tuple[Expr, ...]
-    deps: tuple[int, ...]
-    value: int
-    valid: int
-    axes: tuple[str, ...]
-    scope: Scope
-    pointer: str
-
-    @property
-    def roots(self) -> tuple[int, ...]:
-        return (self.value, self.valid, *self.deps)
-
-
-def finish(v: Values, effects: Sequence[Effect], abi: Abi) -> Abstract:
+def finish(v: Values, stores: Sequence[Effect], abi: Abi) -> Abstract:
     """Groups, phases and names; the result has an arena of its own that holds what the stores need and nothing else."""
-    alias = {x.name: x.alias for x in abi.views}
+    effects = placed(v, stores)
+    alias = {x.name: x.alias for x in abi.views} | {w: v.alias_of(w) for w in v.views_kept}
     written = {e.alias for e in effects}
 
     def facts(es: Sequence[Effect]) -> list[Write]:
@@ -57,7 +43,9 @@ def finish(v: Values, effects: Sequence[Effect], abi: Abi) -> Abstract:
         return [facts_of(v, e, watched) for e in es]
 
     out = _Finished(v, abi)
-    for n, members in enumerate(groups(facts(effects), v.facts)):
+    first = facts(effects)
+    independent(v, effects, first)
+    for n, members in enumerate(groups(first, v.facts)):
         mine = [effects[i] for i in members]
         for _ in range(RENAMINGS):
             writes = facts(mine)
@@ -73,18 +61,63 @@ def finish(v: Values, effects: Sequence[Effect], abi: Abi) -> Abstract:
     return out.program()
 
 
+def placed(v: Values, stores: Sequence[Effect]) -> list[Effect]:
+    """The stores, and those that fill workspaces before them, such that every scan stands in the innermost loop over its axis."""
+    stores = list(stores)
+    for _ in range(RENAMINGS):
+        effects = [*needed(v, stores), *stores]
+        change: dict[int, int] = {}
+        for e in effects:
+            for i in misplaced(v.program, [(e.roots, loops(v, e))]):
+                change[i] = kept(v, i, (), (), e.pointer)
+        if not change:
+            return effects
+
+        def new(e: Effect, change: Mapping[int, int] = change) -> Effect:
+            value, valid, *deps = (rebuilt(v, r, {k: x for k, x in change.items() if k != r or e.view not in v.kept}) for r in e.roots)
+            return replace(e, value=value, valid=valid, deps=tuple(deps))
+
+        stores = [new(e) for e in stores]
+        for name in list(v.kept):
+            v.kept[name] = new(v.kept[name])
+    raise fail(LOOPS, "the scans of a store cannot be told apart", stores[0].pointer, stage=STAGE)
+
+
+def loops(v: Values, e: Effect, own: Sequence[str] = ()) -> Tiers:
+    """The loops of a store: as its index map names them, scanned axes last."""
+    ixs = [*named(v, e, own, lambda a, x: x + Coord(a)), *(Coord(a) for a in e.axes)]
+    return tiers(ixs, own, scanned(v.program, e.roots))
+
+
+def independent(v: Values, effects: Sequence[Effect], writes: Sequence[Write]) -> None:
+    """Iterations of an ordered loop touch elements of their own where one of them stores. Raises EQK-CON-LOOP-STORE."""
+    for e, w in zip(effects, writes, strict=True):
+        for loop, axis in e.loops:
+            others: list[Read | Write] = [x for x, f in zip(writes, effects, strict=True) if (loop, axis) in f.loops]
+            others += [r for x in writes for r in x.reads if loop in v.load_loops[r.node]]
+            for o in others:
+                if conflict(o, w, v.facts) and axis and not (o is w and w.atomic) and axis not in separates(o, w, w.axes, v.facts):
+                    what = f"another iteration may touch what is stored to {w.view}"
+                    raise fail(LOOP_STORE, what, e.pointer, "an index that is the loop's point", STAGE)
+
+
 def conflicts(v: Values, effects: Sequence[Effect], writes: Sequence[Write], own: tuple[str, ...]) -> dict[int, frozenset[str]]:
     """Operations to rename (`construct_nests`): below stores, and below loads that may have to be copied."""
-    places = [(e.roots, tiers(named(e, own, lambda a, x: x + Coord(a)), own)) for e in effects]
+    places = [(e.roots, loops(v, e, own)) for e in effects]
     for i in sorted({r.node for w in writes for r in w.reads}):
         places.append(((i,), tuple(frozenset((a,)) for a in copy_axes(v.program, i, own)[len(own) :])))
     return twice(v.program, places)
 
 
-def named(e: Effect, own: tuple[str, ...], add: Callable[[str, Expr], Expr]) -> list[Expr]:
-    """The index map; axes that it does not name, and that no instance owns, are added to its first expression."""
+def named(v: Values, e: Effect, own: Sequence[str], add: Callable[[str, Expr], Expr]) -> list[Expr]:
+    """The index map; axes that nothing names, and that no instance owns, are added to its first expression. (What combines with the
+    element may name an axis by its value too.)"""
     ixs = list(e.ixs)
-    missing = [a for a in e.axes if a not in own and not any(a in coords(x) for x in ixs)]
+    if e.mode in ("store", "unique"):
+        missing = [a for a in e.axes if a not in own and not any(a in axes_in(x) for x in ixs)]
+    else:
+        read = frozenset().union(*map(axes_in, ixs), *map(v.program.free, e.roots))
+        missing = [a for a in e.axes if a not in read]
     if missing and not ixs:
         raise fail(TRAVERSAL, f"a store of {len(missing)} axes to {e.view}, which has none", e.pointer, stage=STAGE)
     for a in missing:
@@ -94,7 +127,7 @@ def named(e: Effect, own: tuple[str, ...], add: Callable[[str, Expr], Expr]) -> 
 
 def copy_axes(p: Abstract, load: int, own: tuple[str, ...]) -> tuple[str, ...]:
     """Axes of the workspace that keeps a loaded value: the instances', then the value's own."""
-    return (*own, *sorted(p.free(load) - set(own), key=_number))
+    return (*own, *sorted(p.free(load) - set(own), key=number))
 
 
 # ------------------------------------------------------------------------------------------------ facts of a store
@@ -132,14 +165,15 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
             i, n.attrs[0], alias[n.attrs[0]], n.attrs[1], n.attrs[2], p.free(i), i in direct, spans.get(i, frozenset()),
             len(n.args) > 2, v.load_scopes[i],
         ))  # fmt: skip
-    mapped = frozenset().union(*(coords(x) for x in e.ixs), *(p.free(d) for d in e.deps))
-    bound = frozenset(bound_axis(p.nodes[i]) for i in below if p.nodes[i].op in BOUND)
+    atomic = e.mode not in ("store", "unique")
+    mapped = frozenset(e.axes) if atomic else frozenset().union(*(coords(x) for x in e.ixs), *(p.free(d) for d in e.deps))
+    bound = frozenset(bound_axis(p.nodes[i]) for i in below if p.nodes[i].op in BOUND) | scanned(p, e.roots)
     data: set[int] = set()  # reads memory or reduces: worth one owner
     for i in below:
-        if p.nodes[i].op == "Load" or p.nodes[i].op in BOUND or any(a in data for a in p.nodes[i].args):
+        if p.nodes[i].op == "Load" or p.nodes[i].op in (*BOUND, *SCANS) or any(a in data for a in p.nodes[i].args):
             data.add(i)
     computed = frozenset(i for i in data if p.nodes[i].op != "Load")
-    return Write(e.view, e.alias, e.version, e.ixs, e.axes, mapped, bound, computed, tuple(reads), bool(e.deps), e.scope)
+    return Write(e.view, e.alias, e.version, e.ixs, e.axes, mapped, bound, computed, tuple(reads), bool(e.deps), e.scope, atomic)
 
 
 def reachable(p: Abstract, roots: Sequence[int], leaves: Collection[int] = ()) -> list[int]:
@@ -182,10 +216,13 @@ class _Finished:
         self.out = Abstract(abi, ())
         self.axes: dict[tuple[str, Expr, int], Axis] = {}
         self.workspaces: list[ViewParam] = []
+        self.kept: dict[str, str] = {}
+        self.loops: dict[Hashable, str] = {}
+        self.copiers = 0
         self.groups: list[Group] = []
 
     def program(self) -> Abstract:
-        kinds = [[a for a in self.axes.values() if a.kind == k] for k in ("own", "loop")]
+        kinds = [[a for a in self.axes.values() if (a.kind == "own") == own] for own in (True, False)]
         self.out.axes = (*kinds[0], *kinds[1])
         self.out.abi = replace(self.abi, views=(*self.abi.views, *self.workspaces))
         self.out.groups = tuple(self.groups)
@@ -212,8 +249,16 @@ class _Finished:
 
     def put(self, e: Effect, own: tuple[str, ...], c: _Copier) -> Put:
         """A store; axes that its index map does not name, and that no instance owns, are named by a term that is always zero."""
-        ixs = named(e, own, lambda a, x: x + floordiv(Coord(a), self.v.extent_of[a]))
-        return Put(e.view, e.version, tuple(map(c.expr, ixs)), c.node(e.value), c.node(e.valid), tuple(map(c.node, e.deps)))
+        ixs = named(self.v, e, own, lambda a, x: x + floordiv(Coord(a), self.v.extent_of[a]))
+        mode = "store" if e.mode == "unique" else e.mode
+        exprs, deps = tuple(map(c.expr, ixs)), tuple(map(c.node, e.deps))
+        return Put(self.view(e.view), e.version, exprs, c.node(e.value), c.node(e.valid), deps, mode)
+
+    def view(self, name: str) -> str:
+        """The final name of a view or workspace."""
+        if name in self.v.views_kept and name not in self.kept:
+            self.kept[name] = self.workspace(*self.v.views_kept[name]).name
+        return self.kept.get(name, name)
 
     def workspace(self, dtype: str, shape: tuple[Expr, ...]) -> ViewParam:
         taken = {x.name for x in (*self.abi.views, *self.workspaces)} | {s.name for s in (*self.abi.scalars, *self.abi.symbols)}
@@ -231,29 +276,29 @@ class _Finished:
         for e in effects:
             order += [a for a in e.axes if a not in order]
         used = {a for e in effects for i in reachable(self.source, e.roots) for a in self._axes_of(i)}
-        order += sorted(used - set(order), key=_number)
+        order += sorted(used - set(order), key=number)
         out: dict[str, str] = {}
         seen: dict[tuple[str, Expr], int] = {}
         for a in order:
-            kind, extent = "own" if a in own else "loop", self.v.extent_of[a]
+            if a.endswith(".m"):
+                continue
+            kind, extent = "own" if a in own else self.v.kind_of[a], self.v.extent_of[a]
             n = seen[kind, extent] = seen.get((kind, extent), -1) + 1
             if (kind, extent, n) not in self.axes:
-                count = sum(k == kind for k, _, _ in self.axes)
-                self.axes[kind, extent, n] = Axis(f"{'i' if kind == 'own' else 'c'}{count}", extent, kind)
+                count = sum((k == "own") == (kind == "own") for k, _, _ in self.axes if k != "mem")
+                new = self.axes[kind, extent, n] = Axis(f"{'i' if kind == 'own' else 'c'}{count}", extent, kind)
+                if kind == "seg":
+                    self.axes["mem", extent, n] = Axis(f"{new.name}.m", extent, "mem")
             out[a] = self.axes[kind, extent, n].name
+            if kind == "seg":
+                out[f"{a}.m"] = f"{out[a]}.m"
         return out
 
     def _axes_of(self, i: int) -> frozenset[str]:
         n = self.source.nodes[i]
-        own = frozenset((bound_axis(n),)) if n.op in BOUND else frozenset()
+        own = frozenset((bound_axis(n),)) if n.op in BOUND else frozenset((scan_axis(n),)) if n.op in SCANS else frozenset()
         exprs = n.attrs[2] if n.op == "Load" else (n.attrs[0],) if n.op == "Index" else ()
-        return own.union(*map(coords, exprs))
-
-
-def _number(axis: str) -> tuple[int, int]:
-    """Order of construction's axis names ``a<extent>.<number>``."""
-    a, b = axis[1:].split(".")
-    return int(a), int(b)
+        return own.union(*map(axes_in, exprs))
 
 
 class _Copier:
@@ -263,6 +308,7 @@ class _Copier:
         self.owner, self.names, self.copies = owner, names, copies
         self.env = {Coord(a): Coord(b) for a, b in names.items()}
         self.done: dict[int, int] = {}
+        self.number = owner.copiers = owner.copiers + 1
 
     def expr(self, e: Expr) -> Expr:
         return normal(substitute(e, self.env))
@@ -290,14 +336,11 @@ class _Copier:
         return self.owner.out.const(literal(0, dtype), dtype)
 
     def attrs(self, n: VNode) -> tuple[object, ...]:
-        if n.op == "Index":
-            return (self.expr(n.attrs[0]),)
-        if n.op == "Load":
-            return (*n.attrs[:2], tuple(map(self.expr, n.attrs[2])))
-        if n.op in BOUND:
-            at = BOUND[n.op]
-            return (*n.attrs[:at], self.names[n.attrs[at]], *n.attrs[at + 1 :])
-        return n.attrs
+        return renamed(n, self.expr, self.names.__getitem__, self.loop, self.owner.view)
+
+    def loop(self, name: str) -> str:
+        """A loop's final name: one for each copy of it."""
+        return self.owner.loops.setdefault((self.number, name), f"f{len(self.owner.loops)}")
 
 
-__all__ = ["Effect", "finish"]
+__all__ = ["finish"]

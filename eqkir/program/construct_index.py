@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqkir.analysis.coords import normal, size
-from eqkir.base.expr import TRUE, Dep, Expr, Int, Sym, atoms, binary, conj, disj, negate, rebuild, select, substitute
-from eqkir.program.construct_values import EXPR_LIMIT, Values
+from eqkir.base.expr import TRUE, Dep, Expr, Int, atoms, binary, conj, disj, negate, rebuild, select, substitute
+from eqkir.program.construct_codes import EXPR_LIMIT
+from eqkir.program.construct_nodes import Nodes as Values
 
 #: largest magnitude of a constant factor, and of any constant, inside an index expression
 FACTOR_LIMIT = 1 << 31
@@ -110,8 +111,7 @@ def logic(v: Values, fn: str, a: int, b: int) -> int | None:
             return (y if c[0] == TRUE else x) if fn == "and" else (x if c[0] == TRUE else y)
     if (m := merged(v, (a, b), False)) is None:
         return None
-    (x, y), deps = m
-    return _made(v, rebuild(LOGIC[fn], (x, y)), deps, "bool")
+    return _made(v, rebuild(LOGIC[fn], tuple(m[0])), m[1], "bool")
 
 
 def inverted(v: Values, a: int) -> int | None:
@@ -143,7 +143,7 @@ def coordinate(v: Values, node: int) -> tuple[Expr, tuple[int, ...]]:
     """A coordinate of an access: its expression; data of any integer dtype becomes an operand cast to ``index``."""
     n = v.program.nodes[node]
     if n.dtype != "index":
-        node = widened(v, node)
+        node = v.widened(node)
     c = as_index(v, node)
     return c if c is not None else (Dep(0), (node,))
 
@@ -153,14 +153,4 @@ def renumber(e: Expr, deps: Sequence[int], into: Sequence[int]) -> Expr:
     return substitute(e, {Dep(i): Dep(into.index(d)) for i, d in enumerate(deps)})
 
 
-def widened(v: Values, node: int) -> int:
-    """An integer as ``index``: scalars of the interface and constants become expressions."""
-    n = v.program.nodes[node]
-    if n.op == "Scalar" and n.dtype != "u64":
-        return v.index(Sym(n.attrs[0]), (), "index")
-    if n.op == "Const":
-        return v.const(int(n.attrs[0]), "index")
-    return v.make("Cast", ("index",), (node,), "index")
-
-
-__all__ = ["arithmetic", "as_index", "chosen", "compare", "coordinate", "inverted", "logic", "merged", "negative", "renumber", "widened"]
+__all__ = ["arithmetic", "as_index", "chosen", "compare", "coordinate", "inverted", "logic", "merged", "negative", "renumber"]

@@ -1,4 +1,4 @@
-"""No axis is traversed inside a loop over itself: structured operations that would be get another axis.
+"""Loops around values: no axis is traversed inside a loop over itself, and scans stand in the innermost loop over their axis.
 
 A structured operation stands in the innermost enclosing loop whose axis its result depends on. ``x·Σ_n x + max_m x`` stored over (m, n)
 reduces over m inside the loop over m, because the maximum depends on n, which is traversed inside m: the maximum is renamed to an
@@ -7,32 +7,62 @@ axis m' of the same extent. (Where m is not bound otherwise, it may then become 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from eqkir.analysis.coords import normal
 from eqkir.base.diagnostics import fail
-from eqkir.base.expr import Coord, Expr, coords, substitute
-from eqkir.program.abstract import BOUND, Abstract, VNode, bound_axis
-from eqkir.program.construct_values import NODES, STAGE, STEP_LIMIT, Values
+from eqkir.base.expr import Coord, Expr, substitute
+from eqkir.program.abstract import BOUND, Abstract, VNode, axes_in, bound_axis
+from eqkir.program.construct_codes import NODES, STAGE, STEP_LIMIT
+from eqkir.program.construct_states import below, copied
+from eqkir.program.construct_values import Values
+from eqkir.program.lower import SCANS, scan_axis
 
 #: loops around a place, outermost first; axes of one tier may stand in any order
 Tiers = tuple[frozenset[str], ...]
 
 
-def tiers(ixs: Sequence[Expr], own: Iterable[str]) -> Tiers:
-    """Loops of a store: the axes inside an instance, in the order in which its index map names them."""
-    seen = set(own)
+def scanned(p: Abstract, roots: Sequence[int]) -> frozenset[str]:
+    """Axes along which values below are scanned."""
+    return frozenset(scan_axis(p.nodes[i]) for i in below(p, roots) if p.nodes[i].op in SCANS)
+
+
+def tiers(ixs: Sequence[Expr], own: Iterable[str], last: frozenset[str] = frozenset()) -> Tiers:
+    """Loops of a store: the axes inside an instance, in the order in which its index map names them, those in `last` at the end."""
+    seen = {*own, *last}
     out: list[frozenset[str]] = []
     for e in ixs:
-        new = coords(e) - seen
+        new = frozenset(a for a in axes_in(e) if not a.endswith(".m")) - seen
         seen |= new
         out += [new] if new else []
-    return tuple(out)
+    named = dict.fromkeys(a for e in ixs for a in sorted(axes_in(e)) if a in last)
+    return (*out, *(frozenset((a,)) for a in named))
 
 
-def twice(p: Abstract, stores: Iterable[tuple[tuple[int, ...], Tiers]]) -> dict[int, frozenset[str]]:
-    """Structured operations that would traverse their axis inside a loop over it -> axes of the loops around them."""
-    out: dict[int, frozenset[str]] = {}
+def operands(p: Abstract, i: int, path: Tiers) -> Iterator[tuple[int, Tiers]]:
+    """The operands of a node at this place, with their places."""
+    n = p.nodes[i]
+    c = n.attrs[1] if n.op == "RedN" else n.attrs[2] if n.op in ("Fold", "While", "State") else n.attrs[1] if n.op == "ScanN" else 0
+    inner = path
+    if n.op in BOUND and not bound_axis(n).endswith(".m"):
+        inner = (*path, frozenset((bound_axis(n),)))
+    for k, a in enumerate(n.args):
+        match n.op:
+            case "RedN":
+                yield a, inner if c <= k < 2 * c else path
+            case "Fold" | "While":
+                yield a, inner if k >= c else path
+            case "State" | "ScanN":
+                yield a, path if c <= k < 2 * c else path[:-1]
+            case "ConAcc":
+                yield a, inner if k < 2 else path
+            case _:
+                yield a, inner
+
+
+def places(p: Abstract, stores: Iterable[tuple[tuple[int, ...], Tiers]]) -> Iterator[tuple[int, Tiers]]:
+    """Every node with the loops around it that it depends on, truncated at the innermost."""
     seen: set[tuple[int, Tiers]] = set()
     todo = [(i, path) for roots, path in stores for i in roots]
     while todo:
@@ -45,18 +75,30 @@ def twice(p: Abstract, stores: Iterable[tuple[tuple[int, ...], Tiers]]) -> dict[
         seen.add((i, path))
         if len(seen) > STEP_LIMIT:
             raise fail(NODES, "too many loops around values", stage=STAGE)
-        n = p.nodes[i]
-        if n.op not in BOUND:
-            todo += [(a, path) for a in n.args]
-            continue
-        axis = bound_axis(n)
-        around = frozenset().union(*path)
-        if axis in around:
-            out[i] = out.get(i, frozenset()) | around
-        inner = (*path, frozenset((axis,)))
-        body = n.args[n.attrs[1] : 2 * n.attrs[1]] if n.op == "RedN" else n.args
-        todo += [(a, inner if a in body else path) for a in n.args]
+        yield i, path
+        todo += operands(p, i, path)
+
+
+def twice(p: Abstract, stores: Iterable[tuple[tuple[int, ...], Tiers]]) -> dict[int, frozenset[str]]:
+    """Structured operations that would traverse their axis inside a loop over it -> axes of the loops around them."""
+    out: dict[int, frozenset[str]] = {}
+    for i, path in places(p, stores):
+        if p.nodes[i].op in BOUND:
+            around = frozenset().union(*path)
+            if bound_axis(p.nodes[i]) in around:
+                out[i] = out.get(i, frozenset()) | around
     return out
+
+
+def misplaced(p: Abstract, stores: Iterable[tuple[tuple[int, ...], Tiers]]) -> list[int]:
+    """Scans and states that do not stand in the innermost loop over their axis; of generic scans, the components."""
+    out: dict[int, None] = {}
+    for i, path in places(p, stores):
+        n = p.nodes[i]
+        source = p.nodes[n.args[0]] if n.op == "Pick" else n
+        if source.op in SCANS and n.op != "ScanN" and (not path or path[-1] != {scan_axis(source)}):
+            out[i] = None
+    return sorted(out)
 
 
 class Renamer:
@@ -68,9 +110,11 @@ class Renamer:
 
     def node(self, root: int) -> int:
         """The value with every conflicting operation below it renamed."""
-        for i in _below(self.p, root, self.done):
+        for i in below(self.p, root):
+            if i in self.done:
+                continue
             n = self.p.nodes[i]
-            new = self.make(n, n.attrs, tuple(self.done[a] for a in n.args), i)
+            new = copied(self.v, n, n.attrs, tuple(self.done[a] for a in n.args), i)
             self.done[i] = self.renamed(new, self.conflicts[i]) if i in self.conflicts else new
         return self.done[root]
 
@@ -79,50 +123,59 @@ class Renamer:
         n = self.p.nodes[i]
         old = bound_axis(n)
         avoid = set(self.stored | around | frozenset().union(*(self.p.free(a) for a in n.args)))
-        for j in _below(self.p, i, ()):
+        for j in below(self.p, i):
             if self.p.nodes[j].op in BOUND and old in self.p.free(j):
                 avoid.add(bound_axis(self.p.nodes[j]))
-        new = self.v.axis(self.v.extent_of[old], avoid)
+        if self.v.kind_of[old] == "seg":
+            new, _ = self.v.slices(self.v.pool_of[old], avoid)
+        else:
+            new = self.v.axis(self.v.pool_of[old], avoid, self.v.kind_of[old])
         at = BOUND[n.op]
+        attrs = (*n.attrs[:at], new, *n.attrs[at + 1 :])
+        memo, names = self.substitute(n.args, old, new, (n.attrs[1],) if n.op in ("Fold", "While") else ())
+        if n.op in ("Fold", "While"):
+            attrs = (new, names[n.attrs[1]], n.attrs[2])
+        return copied(self.v, n, attrs, tuple(memo[a] for a in n.args), i)
+
+    def substitute(self, roots: Sequence[int], old: str, new: str, loops: Sequence[str]) -> tuple[dict[int, int], dict[str, str]]:
+        """Copies of the nodes below with the free axis `old` replaced; loops whose states change get names of their own."""
+        nodes = below(self.p, roots)
+        changing = [n.attrs[1] for i in nodes if (n := self.p.nodes[i]).op in ("Fold", "While", "State") and old in self.p.free(i)]
+        names = {y: f"{y}:{old}>{new}" for y in (*loops, *changing)}
+        to = {old: new, f"{old}.m": f"{new}.m"}
+        env: dict[Expr, Expr] = {Coord(a): Coord(b) for a, b in to.items()}
         memo: dict[int, int] = {}
-        args = tuple(self.substitute(a, old, new, memo) for a in n.args)
-        return self.make(n, (*n.attrs[:at], new, *n.attrs[at + 1 :]), args, i)
-
-    def substitute(self, root: int, old: str, new: str, memo: dict[int, int]) -> int:
-        """The value with the free axis `old` replaced."""
-        env = {Coord(old): Coord(new)}
-        for i in _below(self.p, root, memo):
+        for i in nodes:
             n = self.p.nodes[i]
-            attrs = n.attrs
-            if old not in self.p.free(i):
-                memo[i] = i
-                continue
-            if n.op == "Index":
-                attrs = (normal(substitute(n.attrs[0], env)),)
-            elif n.op == "Load":
-                attrs = (*n.attrs[:2], tuple(normal(substitute(e, env)) for e in n.attrs[2]))
-            memo[i] = self.make(n, attrs, tuple(memo[a] for a in n.args), i)
-        return memo[root]
-
-    def make(self, n: VNode, attrs: tuple[object, ...], args: tuple[int, ...], was: int) -> int:
-        i = self.v.make(n.op, attrs, args, n.dtype)
-        if n.op == "Load" and i != was:
-            self.v.load_scopes[i] = self.v.load_scopes.get(i, self.v.load_scopes[was]) & self.v.load_scopes[was]
-        if was in self.p.origins:
-            self.p.origins.setdefault(i, self.p.origins[was])
-        return i
+            args = tuple(memo[a] for a in n.args)
+            attrs = renamed(n, lambda e: normal(substitute(e, env)), lambda a: to.get(a, a), lambda y: names.get(y, y))
+            if n.op in BOUND and bound_axis(n) == old:  # a binder of its own
+                attrs, args = n.attrs, n.args
+            memo[i] = i if (attrs, args) == (n.attrs, n.args) else copied(self.v, n, attrs, args, i)
+        return memo, names
 
 
-def _below(p: Abstract, root: int, known: Container[int]) -> list[int]:
-    """Nodes below that are not known, ascending (children first)."""
-    seen: set[int] = set()
-    todo = [root]
-    while todo:
-        i = todo.pop()
-        if i not in seen and i not in known:
-            seen.add(i)
-            todo += p.nodes[i].args
-    return sorted(seen)
+def renamed(n: VNode, expr: Any, axis: Any, loop: Any, view: Any = lambda name: name) -> tuple[Any, ...]:
+    """The attributes of a node under other names of axes, loops and views."""
+    match n.op:
+        case "Index":
+            return (expr(n.attrs[0]),)
+        case "Load":
+            return (view(n.attrs[0]), n.attrs[1], tuple(map(expr, n.attrs[2])))
+        case "Scan":
+            return (n.attrs[0], axis(n.attrs[1]))
+        case "ScanN":
+            return (axis(n.attrs[0]), n.attrs[1])
+        case "State":
+            return (axis(n.attrs[0]), loop(n.attrs[1]), *n.attrs[2:])
+        case "Form":
+            return (loop(n.attrs[0]), n.attrs[1], tuple(sorted(map(axis, n.attrs[2]))))
+        case "Fold" | "While":
+            return (axis(n.attrs[0]), loop(n.attrs[1]), n.attrs[2])
+    if n.op in BOUND:
+        at = BOUND[n.op]
+        return (*n.attrs[:at], axis(n.attrs[at]), *n.attrs[at + 1 :])
+    return n.attrs
 
 
-__all__ = ["Renamer", "tiers", "twice"]
+__all__ = ["Renamer", "Tiers", "misplaced", "renamed", "scanned", "tiers", "twice"]

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from eqkir.analysis.coords import poly, split
-from eqkir.base.diagnostics import fail, register
-from eqkir.base.dtypes import INTS, WIDENED
+from eqkir.base.diagnostics import fail
+from eqkir.base.dtypes import INTS, WIDENED, identity
 from eqkir.base.expr import ONE, ZERO, Coord, Expr, product
 from eqkir.kir import model as kir
 from eqkir.kir.type_rules import constant_value
 from eqkir.program import construct_index as ix
-from eqkir.program.construct_values import STAGE, Ixs, Steps, Values, construction
-
-COMBINE = register(
-    "EQK-CON-COMBINE", "a combine region that is not closed",
-    "A combine region is a scalar function of its two states and of constants and scalar parameters; it reads no memory and no coordinate.",
-)  # fmt: skip
+from eqkir.program.abstract import BOUND
+from eqkir.program.construct_codes import COMBINE, STAGE
+from eqkir.program.construct_env import Ixs, Request, Steps, construction
+from eqkir.program.construct_values import Values
 
 
 # ------------------------------------------------------------------------------------------------ scalars and coordinates
@@ -34,8 +32,7 @@ def _extent(v: Values, op: kir.ExtentOp, n: int, ixs: Ixs) -> Steps:
 
 @construction("indices", "domain")
 def _indices(v: Values, op: kir.Indices, n: int, ixs: Ixs) -> Steps:
-    begin, step, _ = v.domain(op.domain)
-    return v.index(begin + ixs[0] * step, (), "index")
+    return v.index(v.point(op.domain, ixs[0]), (), "index")
     yield
 
 
@@ -89,7 +86,7 @@ def _cast(v: Values, op: kir.Cast, n: int, ixs: Ixs) -> Steps:
     if source == op.dtype:
         return a
     if op.dtype == "index" and source in INTS:
-        return ix.widened(v, a)
+        return v.widened(a)
     return v.make("Cast", (op.dtype,), (a,), op.dtype)
 
 
@@ -165,35 +162,6 @@ def _regroup(v: Values, source: list[Expr], result: list[Expr], ixs: list[Expr])
     return [v.fold(flat), *reversed(out)] if source else []
 
 
-# ------------------------------------------------------------------------------------------------ memory
-Access = Generator[tuple[str, Ixs], int, tuple[Ixs, tuple[int, ...], int]]
-
-
-def access(v: Values, op: kir.Load | kir.Store, ixs: Ixs) -> Access:
-    """(index expressions, data operands, validity) of an access at a point of its iteration space."""
-    exprs: list[Expr] = []
-    deps: list[int] = []
-    for c in op.coords:
-        e, ds = ix.coordinate(v, (yield v.operand(c, ixs)))
-        deps += [d for d in ds if d not in deps]
-        exprs.append(v.fold(ix.renumber(e, ds, deps)))
-    valid = v.const(True, "bool") if op.valid is None else (yield v.operand(op.valid, ixs))
-    return tuple(exprs), tuple(deps), valid
-
-
-@construction("load", "view coords valid fill")
-def _load(v: Values, op: kir.Load, n: int, ixs: Ixs) -> Steps:
-    dtype = v.views[op.view].dtype
-    fill = v.const(0, dtype) if op.fill is None else (yield v.operand(op.fill, ixs))
-    exprs, deps, valid = yield from access(v, op, ixs)
-    if v.program.nodes[valid].op == "Const" and v.program.nodes[valid].attrs[0] == "false":
-        return fill
-    node = v.make("Load", (op.view, v.effects.versions[op.results[0]], exprs), (valid, fill, *deps), dtype)
-    scope = frozenset((p, v.point_axis[p]) for p in v.effects.scopes[op.results[0]] if p in v.point_axis)
-    v.load_scopes[node] = v.load_scopes.get(node, scope) & scope
-    return node
-
-
 # ------------------------------------------------------------------------------------------------ structured
 @construction("reduce", "xs axes fn identities combine")
 def _reduce(v: Values, op: kir.Reduce, n: int, ixs: Ixs) -> Steps:
@@ -205,24 +173,32 @@ def _reduce(v: Values, op: kir.Reduce, n: int, ixs: Ixs) -> Steps:
         wide = WIDENED.get(dtype, dtype) if op.fn == "sum" else dtype
         x = x if wide == dtype else v.make("Cast", (wide,), (x,), wide)
         for a in reversed(axes):
-            x = v.make("Red", (op.fn, a), (v.spread(x, a),), wide)
+            x = v.make("Red", (op.fn, a), (v.spread(x, a, v.program.const(identity(op.fn, wide), wide)),), wide)
         return x
-    elems, idents, comb = [], [], []
-    for x in op.xs:
-        elems.append((yield x, at))
+    elems, idents = [], []
+    for operand in op.xs:
+        elems.append((yield operand, at))
     for i in op.identities:
         idents.append((yield i, ()))
     assert op.combine is not None
     k = len(elems)
-    for i, a in enumerate(op.combine.args):
-        v.formals[a.id] = v.make("Arg", ("lr"[i // k], i % k), (), a.dtype)
-    for y in op.combine.yields:
-        comb.append((yield y, ()))
-    _closed(v, comb)
+    comb = yield from combined(v, op.combine, k)
     for axis in reversed(axes):
-        t = v.make("RedN", (axis, k), (*idents, *(v.spread(e, axis) for e in elems), *comb), "tuple")
+        members = [v.spread(e, axis, i) for e, i in zip(elems, idents, strict=True)]
+        t = v.make("RedN", (axis, k), (*idents, *members, *comb), "tuple")
         elems = [v.make("Pick", (i,), (t,), v.program.nodes[e].dtype) for i, e in enumerate(elems)]
     return elems[n]
+
+
+def combined(v: Values, r: kir.Region, k: int) -> Generator[Request, int, list[int]]:
+    """The yields of a combine region over its formals."""
+    for i, a in enumerate(r.args):
+        v.formals[a.id] = v.make("Arg", ("lr"[i // k], i % k), (), a.dtype)
+    comb = []
+    for y in r.yields:
+        comb.append((yield y, ()))
+    _closed(v, comb)
+    return comb
 
 
 def _bind(v: Values, result: str, shape: tuple[Expr, ...], dims: tuple[int, ...], ixs: Ixs) -> tuple[list[str], Ixs]:
@@ -233,12 +209,22 @@ def _bind(v: Values, result: str, shape: tuple[Expr, ...], dims: tuple[int, ...]
     at: list[Expr] = []
     for i, e in enumerate(shape):
         if i in dims:
-            axes.append(v.axis(e, taken))
-            taken.add(axes[-1])
-            at.append(Coord(axes[-1]))
+            x, axis = bound(v, e, taken)
+            axes.append(axis)
+            at.append(x)
         else:
             at.append(next(rest))
     return axes, tuple(at)
+
+
+def bound(v: Values, extent: Expr, taken: set[str]) -> tuple[Expr, str]:
+    """A coordinate along a reduced dimension, and its axis, which is taken from now on."""
+    x, axis = v.dimension(extent, taken)
+    if axis is None:
+        axis = v.axis(extent, taken)
+        x = Coord(axis)
+    taken.add(axis)
+    return x, axis
 
 
 def _closed(v: Values, roots: list[int]) -> None:
@@ -248,7 +234,7 @@ def _closed(v: Values, roots: list[int]) -> None:
         if i not in seen:
             seen.add(i)
             node = v.program.nodes[i]
-            if node.op in ("Load", "Red", "RedN", "Con") or (node.op == "Index" and v.program.free(i)):
+            if node.op in ("Load", *BOUND, "Scan", "ScanN", "State", "Form") or (node.op == "Index" and v.program.free(i)):
                 raise fail(COMBINE, "the combine region is not closed", stage=STAGE)
             todo += node.args
 
@@ -270,16 +256,16 @@ def _contract(v: Values, op: kir.Contract, n: int, ixs: Ixs) -> Steps:
                 side[i] = next(rest)
     axes = []
     for a, b in op.reduce:
-        axes.append(v.axis(lhs[a], taken))
-        taken.add(axes[-1])
-        left[a] = right[b] = Coord(axes[-1])
+        e, axis = bound(v, lhs[a], taken)
+        axes.append(axis)
+        left[a] = right[b] = e
     x = yield op.lhs, tuple(left[i] for i in range(len(lhs)))
     y = yield op.rhs, tuple(right[i] for i in range(len(rhs)))
     k = axes[-1]
     out = v.make("Con", (k,), (v.spread(x, k), v.spread(y, k)), op.acc)
-    for a in reversed(axes[:-1]):
-        out = v.make("Red", ("sum", a), (v.spread(out, a),), op.acc)
+    for axis in reversed(axes[:-1]):
+        out = v.make("Red", ("sum", axis), (v.spread(out, axis),), op.acc)
     return out
 
 
-__all__ = ["access", "reshaped"]
+__all__ = ["bound", "combined", "reshaped"]

@@ -12,7 +12,7 @@ import pytest
 from eqkir.base.diagnostics import EqkirError
 from eqkir.kir.builder import Builder
 from eqkir.kir.model import Kernel, Op
-from eqkir.program import construct_values
+from eqkir.program import construct_env, construct_nodes
 from eqkir.program.construct import construct
 from tests.construct.against import agrees
 
@@ -52,7 +52,7 @@ def test_constexprs_are_checked() -> None:
 
 
 def test_an_unknown_operation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(construct_values.FIELDS, "load")
+    monkeypatch.delitem(construct_env.FIELDS, "load")
     k = kernel(copy)
     code, pointer = refusal(k)
     at = next(i for i, op in enumerate(k.body) if op.op == "load")
@@ -67,7 +67,7 @@ def test_an_unknown_operation_without_results_is_not_ignored() -> None:
 
 
 def test_an_attribute_that_construction_does_not_know_is_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(construct_values.FIELDS, "load", frozenset({"view", "coords"}))
+    monkeypatch.setitem(construct_env.FIELDS, "load", frozenset({"view", "coords"}))
     k = kernel(copy)
     at = next(i for i, op in enumerate(k.body) if op.op == "load")
     assert refusal(k) == ("EQK-CON-OP", f"/kernels/3/body/{at}/valid")
@@ -136,7 +136,7 @@ def test_index_expressions_that_double_do_not_explode() -> None:
 
 
 def test_instances_of_values_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(construct_values, "NODE_LIMIT", 3)
+    monkeypatch.setattr(construct_nodes, "NODE_LIMIT", 3)
     code, pointer = refusal(kernel(copy))
     assert code == "EQK-CON-NODES" and pointer.startswith("/kernels/3/body/")
 
@@ -202,4 +202,4 @@ CORE = "binary bitcast broadcast cast compare constant contract extent fma full 
 
 
 def test_the_core_operations_have_a_construction() -> None:
-    assert set(CORE.split()) <= set(construct_values.HANDLERS)
+    assert set(CORE.split()) <= set(construct_env.HANDLERS)

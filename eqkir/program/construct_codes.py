@@ -1,0 +1,57 @@
+"""Diagnostics and limits of construction."""
+
+from __future__ import annotations
+
+from eqkir.base.diagnostics import register
+
+STAGE = "construct"
+NODE_LIMIT = 20_000
+STEP_LIMIT = 200_000
+EXPR_LIMIT = 200
+STATE_LIMIT = 64
+
+UNSUPPORTED = register("EQK-CON-OP", "an operation that construction does not know", "No construction is registered for this operation.")
+NODES = register(
+    "EQK-CON-NODES", "the program is too large in index notation",
+    f"Values read under many different index maps are instantiated once for each; at most {NODE_LIMIT} nodes are built. Store what is "
+    "reused to a view in another kernel, or read it under fewer index maps.",
+)  # fmt: skip
+EXPRESSION = register(
+    "EQK-CON-INDEX", "an index expression is too large",
+    f"Coordinates and predicates are expressions of at most {EXPR_LIMIT} operations over coordinates, extents and integer scalars.",
+)  # fmt: skip
+EXTENT = register(
+    "EQK-CON-EXTENT", "an extent without a bound that is known before the launch",
+    "Axes have extents over symbols, constexprs and integer scalars. What is computed from data may bound a subregion of a domain with "
+    "such an extent: `members[begin:end]`.",
+)  # fmt: skip
+CONSTEXPR = register(
+    "EQK-CON-CONSTEXPR", "a constexpr has no admissible value",
+    "The value given for a constexpr must have its type, be one of its choices, and leave no extent negative.",
+)  # fmt: skip
+COMBINE = register(
+    "EQK-CON-COMBINE", "a combine region that is not closed",
+    "A combine region is a scalar function of its two states and of constants and scalar parameters; it reads no memory and no coordinate.",
+)  # fmt: skip
+CARRY = register(
+    "EQK-CON-CARRY", "a carried tensor is read at another place than its own",
+    f"An ordered loop carries its states element by element: an element's next value may read other carries at the same coordinates, or at "
+    f"a few fixed ones (at most {STATE_LIMIT} states), but not along a reduced axis or at coordinates that change with the step.",
+)  # fmt: skip
+LOOP_STORE = register(
+    "EQK-CON-LOOP-STORE", "a store inside a loop that is not known to be independent of other iterations",
+    "Stores inside `for` are constructed where every iteration touches elements of its own (an index that is the loop's point), and not "
+    "inside `while` or folds over slices.",
+)  # fmt: skip
+SCAN = register(
+    "EQK-CON-SCAN", "a scan or state inside an ordered loop is read under another index map than its own",
+    "A scan is read along its own axis, or kept in a workspace; inside an ordered loop no workspace is filled.",
+)  # fmt: skip
+SLICE = register(
+    "EQK-CON-SLICE", "a slice of a fold is used along two axes, or merged with another axis",
+    "Values of a slice have one axis of the slice's extent; it is reduced, or it is the axis of an output.",
+)  # fmt: skip
+ATOMIC = register(
+    "EQK-CON-ATOMIC", "an atomic operation with a result that is used, or with an order",
+    "Updates whose old values nobody reads, of order `relaxed`, are constructed: add max min and or xor.",
+)  # fmt: skip

@@ -1,0 +1,96 @@
+"""Reads of views, gathers from values, and the validity of accesses.
+
+An access happens where its own validity holds, where it stands (branches, steps of loops), and at coordinates that are members: of a
+subregion, or of what a gather may read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Protocol
+
+from eqkir.analysis.effects import Condition
+from eqkir.base.expr import Expr, Sym, atoms
+from eqkir.kir import model as kir
+from eqkir.program import construct_index as ix
+from eqkir.program.abstract import axes_in
+from eqkir.program.construct_env import Ixs, Request, Steps, construction
+from eqkir.program.construct_loops import both, choice, holds
+from eqkir.program.construct_values import Values
+
+
+class _Coordinates(Protocol):
+    @property
+    def coords(self) -> tuple[str, ...]: ...
+    @property
+    def valid(self) -> str | None: ...
+
+
+Access = Generator[Request, int, tuple[Ixs, tuple[int, ...], int]]
+
+
+def access(v: Values, op: _Coordinates, ixs: Ixs, conditions: tuple[Condition, ...]) -> Access:
+    """(index expressions, data operands, validity) of an access at a point of its iteration space."""
+    exprs: list[Expr] = []
+    deps: list[int] = []
+    for c in op.coords:
+        e, ds = ix.coordinate(v, (yield v.operand(c, ixs)))
+        deps += [d for d in ds if d not in deps]
+        exprs.append(v.fold(ix.renumber(e, ds, deps)))
+    valid = v.const(True, "bool") if op.valid is None else (yield v.operand(op.valid, ixs))
+    valid = both(v, (yield from holds(v, conditions)), valid)
+    free = frozenset().union(*map(axes_in, exprs), *map(v.program.free, deps))
+    return tuple(exprs), tuple(deps), members(v, valid, ixs, free)
+
+
+def members(v: Values, valid: int, ixs: Sequence[Expr], free: frozenset[str] = frozenset()) -> int:
+    """`valid`, and every coordinate is that of a member."""
+    for name in sorted({a.args[0] for e in ixs for a in atoms(e) if a.op == "sym" and a.args[0].startswith("#")}):
+        valid = both(v, valid, v.data(name)[1])
+    for axis in sorted(free.union(*map(v.axes_of, ixs))):
+        member = v.member(axis) if axis in v.regions else None
+        if member is not None:
+            valid = both(v, valid, member)
+    return valid
+
+
+@construction("load", "view coords valid fill")
+def _load(v: Values, op: kir.Load, n: int, ixs: Ixs) -> Steps:
+    dtype, id = v.views[op.view].dtype, op.results[0]
+    fill = v.const(0, dtype) if op.fill is None else (yield v.operand(op.fill, ixs))
+    exprs, deps, valid = yield from access(v, op, ixs, v.effects.conditions[id])
+    if v.is_const(valid, "false"):
+        return fill
+    node = v.make("Load", (op.view, v.effects.versions[id], exprs), (valid, fill, *deps), dtype)
+    scope = frozenset((p, v.point_axis[p]) for p in v.effects.scopes[id] if p in v.point_axis)
+    v.load_scopes[node] = v.load_scopes.get(node, scope) & scope
+    v.load_loops[node] = v.load_loops.get(node, frozenset()) | frozenset(v.effects.homes[id])
+    return node
+
+
+@construction("gather", "x coords valid fill", records=False)
+def _gather(v: Values, op: kir.Gather, n: int, ixs: Ixs) -> Steps:
+    """The value instantiated at the coordinates; where they are not valid, nothing below is read."""
+    dtype = v.dtype(op.x)
+    fill = v.const(0, dtype) if op.fill is None else (yield v.operand(op.fill, ixs))
+    valid = v.const(True, "bool") if op.valid is None else (yield v.operand(op.valid, ixs))
+    valid = both(v, (yield from holds(v, v.effects.conditions[op.results[0]])), valid)
+    valid = members(v, valid, ixs)
+    if v.is_const(valid, "false"):
+        return fill
+    at: list[Expr] = []
+    for c in op.coords:
+        node = v.widened((yield v.operand(c, ixs)))
+        e = ix.as_index(v, node)
+        plain = e is not None and not e[1] and v.is_const(valid, "true")
+        at.append(e[0] if plain and e is not None else Sym(f"#{node}.{valid}"))
+    x = yield op.x, tuple(at)
+    return choice(v, valid, x, fill)
+
+
+@construction("assume_in_bounds", "x view axis")
+def _assume(v: Values, op: kir.AssumeInBounds, n: int, ixs: Ixs) -> Steps:
+    return (yield op.x, ixs)
+
+
+__all__ = ["Access", "access", "members"]
