@@ -140,6 +140,7 @@ DATA: dict[str, dict[str, Any]] = {
     "nucleus_partials_f32": {"X": {"probabilities": "descending"}},
     "cholesky_f32": {"A": {"matrix": "positive"}},
     "triangular_solve_f32": {"L": {"matrix": "lower"}},
+    "householder_qr_f32": {"A": {"matrix": "positive"}},
     "smith_waterman_i32": {"X": {"range": [0, 3]}, "Z": {"range": [0, 3]}},
     "collatz_i64": {"X": {"range": [-3, 60]}},
     "newton_sqrt_f32": {"X": {"uniform": [-1.0, 1000.0]}},

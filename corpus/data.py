@@ -72,11 +72,12 @@ def _make(
             chosen: Array = pairs[rng.integers(0, len(pairs), shape[:-1])]
             return chosen
         case "places_of":
-            counts = np.count_nonzero(made[what], axis=1)
+            counts: Array = np.count_nonzero(made[what], axis=1)
             return np.cumsum(counts) - counts
         case "probabilities":
             x = -np.sort(-rng.uniform(0.01, 1.0, shape), axis=-1)
-            return x / x.sum(axis=-1, keepdims=True) if x.size else x
+            share: Array = x / x.sum(axis=-1, keepdims=True) if x.size else x
+            return share
         case "matrix":
             x = rng.normal(size=shape)
             wide = shape[-1] * np.eye(shape[-1])
