@@ -164,7 +164,7 @@ class _Phase:
             mask, other = b.mask(dims, valid), fill
         pad = other.pad if not other.dims and mask.pad != "true" else None
         v = b.let("LoadM", x.attrs, (mask, other, *deps), dims, x.dtype, pad=pad)
-        v = replace(v, reads=v.reads | {v.id})
+        v = replace(v, reads=v.reads | {v.id}, bare=True)
         made = b.blocks[-1].items[-1]
         assert isinstance(made, Let)
         self.loads.append((made, self.program.abi.view(x.attrs[0]).alias, tuple(b.blocks), x.id))
@@ -199,6 +199,13 @@ class _Phase:
         return self.b.neutral(a, label, self.b.const(identity_text(fn, a.dtype), a.dtype))
 
     def fragred(self, fn: str, label: str, a: Val) -> Val:
+        """A reduction of one fragment.
+
+        Triton 3.6 rewrites an accumulation ``acc = acc + reduce(load)`` of a loop on its own; it aborts when the result is used twice, and
+        shows partial sums to other uses of `acc` in the loop. ``x·1 + (-0)``, exact for every x and folded later, keeps it from matching.
+        """
+        if len(self.b.blocks) > 1 and a.bare and a.dtype in ("f32", "f64") and len(self.b.lanes(a.dims)) > 1:
+            a = self.b.over("Tri", ("fma",), (a, self.b.const("1.0", a.dtype), self.b.const("-0.0", a.dtype)), a.dtype)
         return self.b.let("FragRed", (fn, label), (a,), tuple(d for d in a.dims if d != label), a.dtype)
 
     def fragredn(self, label: str, region: Region, elems: list[Val]) -> tuple[Val, ...]:

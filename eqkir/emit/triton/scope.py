@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqkir.base import dtypes as D
@@ -16,13 +16,14 @@ from eqkir.program.model import Item, Let, Program
 @dataclass(frozen=True, slots=True)
 class Val:
     """A legal value. `pad`: the literal that its inactive lanes hold (of every lane label in `dims`), where that is known.
-    `reads`: the masked loads that it depends on."""
+    `reads`: the masked loads that it depends on. `bare`: a load, or a load with identities in its inactive lanes."""
 
     id: int
     dims: tuple[str, ...]
     dtype: str
     pad: str | None = None
     reads: frozenset[int] = frozenset()
+    bare: bool = False
 
 
 @dataclass
@@ -154,7 +155,7 @@ class Builder:
             a = self.let("Splat", (), (a,), self.sort((*a.dims, label)), a.dtype)
         if not parameter(label) or not self.padded(label) or (a.pad is not None and a.pad == identity.pad):
             return a
-        return self.over("Tri", ("select",), (self.active(label), a, identity), a.dtype)
+        return replace(self.over("Tri", ("select",), (self.active(label), a, identity), a.dtype), bare=a.bare)
 
 
 def identity_text(fn: str, dtype: str) -> str:
