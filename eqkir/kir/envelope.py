@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from eqkir.base.dtypes import FLOATS, NUMPY
-from eqkir.kir import binding, envelope_atomics, envelope_memory, envelope_ops, envelope_regions, envelope_scan
+from eqkir.kir import binding, envelope_atomics, envelope_formats, envelope_memory, envelope_ops, envelope_regions, envelope_scan
 from eqkir.kir.binding import bind
 from eqkir.kir.envelope_machine import Enveloper, rule
 from eqkir.kir.floats import Array
@@ -23,7 +23,7 @@ from eqkir.kir.model import Kernel
 from eqkir.kir.reference_codes import Trap
 
 #: importing them registers their rules
-EVALUATORS = (envelope_atomics, envelope_memory, envelope_ops, envelope_regions, envelope_scan)
+EVALUATORS = (envelope_atomics, envelope_formats, envelope_memory, envelope_ops, envelope_regions, envelope_scan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from eqkir.kir.envelope_machine import Enveloper, rule
 from eqkir.kir.envelope_memory import Target
 from eqkir.kir.envelope_sums import add_in_any_order
 from eqkir.kir.floats import Array
-from eqkir.kir.interval import Num, at, both, exact, known
+from eqkir.kir.interval import Num, at, both, exact, flags, known
 from eqkir.kir.machine import to_rank
 from eqkir.kir.memory import occurrences
 from eqkir.kir.reference_atomics import FUNCTIONS, counted
@@ -247,7 +247,7 @@ def histogram(m: Enveloper, op: Any) -> None:
     counts = counted(x.lo, ok, bins, op.dtype)
     amb = np.zeros(counts.shape, bool)
     if valid is not None and valid.amb is not None:  # this bin may have one more
-        there = np.broadcast_to(valid.amb & ~(False if x.amb is None else x.amb), np.broadcast_shapes(x.shape, valid.shape))
+        there = np.broadcast_to(valid.amb & ~flags(x.amb), np.broadcast_shapes(x.shape, valid.shape))
         there = there & (x.lo >= 0) & (x.lo < bins)
         amb = counted(x.lo, there, bins, "i64") > 0
     if x.amb is not None:

@@ -15,6 +15,7 @@ from eqkir.kir.envelope_generic import generic
 from eqkir.kir.envelope_machine import Enveloper, rule
 from eqkir.kir.floats import Array
 from eqkir.kir.interval import Num, both, exact, joined, move, stacked
+from eqkir.kir.interval_permissions import permitted
 from eqkir.kir.randomness import philox, uniform
 from eqkir.kir.reference_ops import reshaped, to_shape, transposed
 from eqkir.kir.reference_structured import matrices, to_back
@@ -27,13 +28,13 @@ def constant(m: Enveloper, op: Any) -> None:
 
 @rule("unary")
 def unary(m: Enveloper, op: Any) -> None:
-    m.env[op.results[0]] = interval_functions.unary(op.fn, m.env[op.x])
+    m.env[op.results[0]] = permitted(op, lambda x: interval_functions.unary(op.fn, x), m.env[op.x])
 
 
 @rule("binary")
 def binary(m: Enveloper, op: Any) -> None:
     x, y = joined(m.env[op.x], m.env[op.y])
-    m.env[op.results[0]] = _binary(op.fn, x, y, op.x == op.y)
+    m.env[op.results[0]] = permitted(op, lambda a, b: _binary(op.fn, a, b, op.x == op.y), x, y)
 
 
 def _binary(fn: str, x: Num, y: Num, same: bool) -> Num:

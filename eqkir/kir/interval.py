@@ -92,6 +92,11 @@ def less(m: Mask, without: Mask) -> Mask:
     return m if m is None or without is None else m & ~without
 
 
+def flags(m: Mask) -> Array:
+    """A mask as an array that broadcasts."""
+    return np.zeros(1, bool) if m is None else m
+
+
 def exact(a: Array) -> Num:
     """Values known exactly."""
     dtype = NAME[a.dtype]
@@ -158,7 +163,7 @@ def finish(
     low, high = zero_signs(low, high, certain)
     bad = np.isnan(low) | np.isnan(high)
     if dtype == "f8e4m3fn":  # overflow is invalid input: certain -> trap, possible -> nothing is known
-        over = (np.isinf(low) | np.isinf(high)) & ~(False if nan is None else nan) & ~(False if amb is None else amb)
+        over = (np.isinf(low) | np.isinf(high)) & ~flags(nan) & ~flags(amb)
         if (over & (low == high)).any():
             raise Trap("CAST", "overflow of f8e4m3fn, which has no infinity; clamp explicitly")
         amb = both(amb, over)

@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eqkir.kir import binding, memory, reference_atomics, reference_ops, reference_regions, reference_scan, reference_structured
+from eqkir.kir import (
+    binding,
+    memory,
+    reference_atomics,
+    reference_formats,
+    reference_ops,
+    reference_regions,
+    reference_scan,
+    reference_structured,
+)
 from eqkir.kir.binding import bind
 from eqkir.kir.memory import ViewArg
 from eqkir.kir.model import Kernel
 from eqkir.kir.reference_machine import Choices, Reference, rule
 
 #: importing them registers their rules
-EVALUATORS = (reference_atomics, reference_ops, reference_regions, reference_scan, reference_structured)
+EVALUATORS = (reference_atomics, reference_formats, reference_ops, reference_regions, reference_scan, reference_structured)
 
 PLAIN = Choices()
 

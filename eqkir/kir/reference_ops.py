@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from eqkir.base.dtypes import FLOATS, NUMPY
 from eqkir.kir import elementwise
 from eqkir.kir.elementwise import NAME
 from eqkir.kir.floats import Array
+from eqkir.kir.interval_permissions import flush
 from eqkir.kir.machine import align, spread
 from eqkir.kir.memory import Access, outside
 from eqkir.kir.model import Binary, Op
@@ -23,9 +25,15 @@ def constant(m: Reference, op: Any) -> None:
     m.env[op.results[0]] = elementwise.constant(op.value, op.dtype).reshape(1)
 
 
+def flushing(m: Reference, op: Any) -> Callable[[Array], Array]:
+    """What an operation does to its operands and its result under the chosen use of its permission."""
+    return flush if op.flush_to_zero and m.choices.flush else lambda a: a
+
+
 @rule("unary")
 def unary(m: Reference, op: Any) -> None:
-    m.env[op.results[0]] = elementwise.unary(op.fn, m.env[op.x])
+    f = flushing(m, op)
+    m.env[op.results[0]] = f(elementwise.unary(op.fn, f(m.env[op.x])))
 
 
 def product_of(m: Reference, value: str) -> Binary | None:
@@ -45,7 +53,8 @@ def binary(m: Reference, op: Any) -> None:
             c, a = x, a if op.fn == "add" else elementwise.unary("neg", a)
         m.env[op.results[0]] = elementwise.fma(*spread([a, b, c]))
         return
-    m.env[op.results[0]] = elementwise.binary(op.fn, x, y)
+    f = flushing(m, op)
+    m.env[op.results[0]] = f(elementwise.binary(op.fn, f(x), f(y)))
 
 
 @rule("compare")

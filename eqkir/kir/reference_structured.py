@@ -137,21 +137,24 @@ def matrices(lhs: Array, rhs: Array, op: Any) -> tuple[Array, Array, tuple[int, 
     return left, right, (*lp[0], *lp[1], *rp[1])
 
 
+def product(m: Reference, a: Array, b: Array, acc: str) -> Array:
+    """``[…, M, K] @ […, K, N]`` in `acc`, the dtype of both, in the chosen order."""
+    k = a.shape[-1]
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.zeros((*lead, a.shape[-2], b.shape[-1]), a.dtype)
+    columns, rows = (np.moveaxis(a, -1, 0)[..., None], np.moveaxis(b, -2, 0)[..., None, :])
+    if k and m.choices.fused and acc in FLOATS:
+        for i in range(k):
+            out = elementwise.fma(columns[i], rows[i], out)
+    elif k and (m.choices.order != "plain" or acc in floats.NARROW):
+        out = fold(_add, lambda i: elementwise.binary("mul", columns[i], rows[i]), k, m.choices.order)
+    elif k:
+        out = np.matmul(a, b)
+    return out
+
+
 @rule("contract")
 def contract(m: Reference, op: Any) -> None:
     a, b, shape = matrices(elementwise.cast(m.env[op.lhs], op.acc), elementwise.cast(m.env[op.rhs], op.acc), op)
-    k, batch = a.shape[-1], max(a.shape[0], b.shape[0])
-    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    zero = np.zeros((*lead, a.shape[-2], b.shape[-1]), a.dtype)
-    columns, rows = (np.moveaxis(a, -1, 0)[..., None], np.moveaxis(b, -2, 0)[..., None, :])
-    if k == 0:
-        out = zero
-    elif m.choices.fused and op.acc in FLOATS:
-        out = zero
-        for i in range(k):
-            out = elementwise.fma(columns[i], rows[i], out)
-    elif m.choices.order != "plain" or op.acc in floats.NARROW:
-        out = fold(_add, lambda i: elementwise.binary("mul", columns[i], rows[i]), k, m.choices.order)
-    else:
-        out = np.matmul(a, b)
-    m.env[op.results[0]] = out.reshape(batch, *shape)
+    out = product(m, a, b, op.acc)
+    m.env[op.results[0]] = out.reshape(max(a.shape[0], b.shape[0]), *shape)
