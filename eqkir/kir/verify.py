@@ -84,8 +84,8 @@ def _verify(k: Kernel, at: str, lib: Library) -> tuple[list[Diagnostic], dict[st
         ctx, faults = infer_all(k, at, lib.types)
     except RecursionError:
         return [*out, diagnostic("DEPTH", "regions nest too deeply", at)], {}
-    seen = {(d.pointer, d.code) for d in out}
-    out += [d for d in faults if (d.pointer, d.code) not in seen]
+    seen = {d.pointer for d in out}
+    out += [d for d in faults if d.pointer not in seen]
     if not broken and not faults:
         plain, origin = inline(k, lib, ctx)
         inner = ctx if plain is k else infer_all(plain)[0]

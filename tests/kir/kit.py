@@ -34,7 +34,7 @@ STORE = {"op": "store", "view": "Y", "coords": ["r", "c"], "value": "x"}
 N = len(PRELUDE)
 
 
-def op(name: str, results: str = "", **fields: Any) -> dict[str, Any]:
+def op(name: str, results: str = "", /, **fields: Any) -> dict[str, Any]:
     """An operation; results separated by spaces."""
     return {"op": name, "results": results.split(), **fields}
 

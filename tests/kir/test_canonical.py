@@ -80,7 +80,11 @@ def test_the_schema_names_every_operation() -> None:
     s = schema()
     assert json.loads(json.dumps(s)) == s
     assert set(s["$defs"]["Kernel"]["properties"]["body"]["items"]["discriminator"]["mapping"]) == {
-        "binary", "bitcast", "broadcast", "cast", "compare", "constant", "contract", "domain", "extent", "fma", "full", "indices", "load",
-        "parallel", "reduce", "reshape", "select", "store", "transpose", "unary",
+        "arg_reduce", "assume_in_bounds", "atomic_add", "atomic_and", "atomic_compare_exchange", "atomic_exchange", "atomic_load",
+        "atomic_max", "atomic_min", "atomic_or", "atomic_store", "atomic_xor", "binary", "bitcast", "break", "broadcast", "buffer", "call",
+        "cast", "compare", "constant", "continue", "contract", "domain", "extent", "fma", "for", "full", "gather", "get_field",
+        "histogram", "if", "indices", "join", "load", "make_record", "parallel", "quantize", "quantized_dot", "random_bits",
+        "random_uniform", "reduce", "region_fold", "region_scan", "reshape", "scaled_contract", "scan", "scatter_reduce", "select",
+        "sparse_contract", "store", "subregion", "transpose", "unary", "unique_scatter", "while",
     }  # fmt: skip
     assert isinstance(load_bytes(text()), Module)
