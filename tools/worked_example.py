@@ -12,7 +12,8 @@ SHAPE = ["--shape", "M=4096,N=4096"]
 
 TEXT = """# One softmax, stage by stage
 
-Written by `python -m tools.worked_example`; every listing is the output of the command above it. The kernel is `{kernel}`, optimized with `{shape}`.
+Written by `python -m tools.worked_example`; every listing is the output of the command above it. The kernel is `{kernel}`, optimized
+with `{shape}`.
 
 ## KIR JSON
 
@@ -36,7 +37,8 @@ The file holds the same as JSON. Its beginning:
 
 ## P0
 
-Every axis is traversed one element at a time. One instance a row, three loops over the row: the maximum, the sum of exponentials, the result.
+Every axis is traversed one element at a time. One instance a row, three loops over the row: the maximum, the sum of exponentials, the
+result.
 
 `eqkir show --stage initial`:
 
@@ -46,8 +48,10 @@ Every axis is traversed one element at a time. One instance a row, three loops o
 
 ## The alternatives in the e-graph
 
-Classes with more than one e-node are choices. `c1` chooses how the segment owns rows (one or a block, in grid or stride mode) together with how the row is
-traversed (`L1`, `LC`, `W`); loads choose a cache policy; a chunked reduction chooses between a scalar accumulator and one a lane (`FReady` of either). The beginning of
+Classes with more than one e-node are choices. `c1` chooses how the segment owns rows (one or a block, in grid or stride mode) together
+with how the row is
+traversed (`L1`, `LC`, `W`); loads choose a cache policy; a chunked reduction chooses between a scalar accumulator and one a lane
+(`FReady` of either). The beginning of
 `eqkir show --stage egraph`:
 
 ```
@@ -95,7 +99,8 @@ def main() -> None:
     kernel = source[source.index("@triton.jit\ndef kernel(") :].split("\n\n\n")[0] if "@triton.jit\ndef kernel(" in source else source
     data = (ROOT / KERNEL).read_text().splitlines()
     text = TEXT.format(
-        kernel=KERNEL, shape=" ".join(SHAPE), builder=builder(), json="\n".join([*data[:24], "…"]), kir=show("kir"), initial=show("initial"),
+        kernel=KERNEL, shape=" ".join(SHAPE), builder=builder(), json="\n".join([*data[:24], "…"]), kir=show("kir"),
+        initial=show("initial"),
         egraph=show("egraph", 60), chosen=show("chosen"), source=kernel.rstrip(),
     )  # fmt: skip
     (ROOT / "docs" / "example.md").write_text(text)

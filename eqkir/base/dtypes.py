@@ -7,9 +7,7 @@ from typing import Final, Literal
 import ml_dtypes
 import numpy as np
 
-DType = Literal[
-    "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2", "index"
-]
+DType = Literal["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2", "index"]
 
 NUMPY: Final[dict[str, np.dtype]] = {
     "bool": np.dtype(np.bool_), "i8": np.dtype(np.int8), "i16": np.dtype(np.int16), "i32": np.dtype(np.int32),

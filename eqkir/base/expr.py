@@ -313,7 +313,19 @@ def evaluate(e: Expr, env: Mapping[str, int] | Callable[[Expr], Any]) -> Any:
     return {"add": np.add, "sub": np.subtract, "mul": np.multiply}[e.op](*xs)
 
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "lt": "<", "le": "<=", "eq": "==", "ne": "!=", "and": "&", "or": "|"}
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "floordiv": "//",
+    "mod": "%",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "ne": "!=",
+    "and": "&",
+    "or": "|",
+}
 
 
 def spell(e: Expr, atom: Callable[[Expr], str] | None = None) -> str:

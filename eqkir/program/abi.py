@@ -61,7 +61,8 @@ class Abi:
 class Axis:
     """An iteration space ``0 <= coordinate < extent``.
 
-    kind ``own``: an instance axis; ``loop``: traversed inside an instance; ``strict``: traversed one by one, in order; ``seg``: traversed in
+    kind ``own``: an instance axis; ``loop``: traversed inside an instance; ``strict``: traversed one by one, in order; ``seg``:
+    traversed in
     contiguous nonempty slices; ``mem``: the members of the slice of its seg axis (``c0.m`` belongs to ``c0``; absolute coordinates);
     ``while``: as long as a condition holds (the extent is unused).
     """
@@ -77,11 +78,19 @@ class Axis:
 
 
 #: kind of axis -> traversals, the conservative one first
-KINDS = {"own": ("O1", "OB"), "loop": ("L1", "LC", "W"), "strict": ("L1",), "seg": ("S1", "SC", "SW"), "mem": ("M1", "MC", "MW"), "while": ("L1",)}
+KINDS = {
+    "own": ("O1", "OB"),
+    "loop": ("L1", "LC", "W"),
+    "strict": ("L1",),
+    "seg": ("S1", "SC", "SW"),
+    "mem": ("M1", "MC", "MW"),
+    "while": ("L1",),
+}
 
 #: traversal -> letter of the physical parameter that it needs: ``OB`` block of B owned elements, ``LC`` ordered loop in chunks of C,
 #: ``W`` one fragment of F lanes that covers the extent; ``O1`` one owned element, ``L1`` ordered scalar loop;
-#: ``S1 SC SW`` slices of one, of C, and the whole axis as one slice, with members ``M1 MC MW``. A seg label has one lane: its slice's members have the lanes.
+#: ``S1 SC SW`` slices of one, of C, and the whole axis as one slice, with members ``M1 MC MW``. A seg label has one lane: its slice's
+#: members have the lanes.
 TRAVERSALS = {"O1": None, "OB": "B", "L1": None, "LC": "C", "W": "F", "S1": None, "SC": None, "SW": None, "M1": None, "MC": "C", "MW": "F"}
 #: traversals that are loops -> letter of the parameter that is their step (None: one)
 STEPS = {"L1": None, "LC": "C", "S1": None, "SC": "C"}

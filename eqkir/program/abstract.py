@@ -25,8 +25,10 @@ ConAcc     (axis,)                     a, b, init                     the same, 
 Axes free in a value are those of its index expressions minus the bound ones below it; nothing substitutes under a binder. A reduced
 axis is free in the operand. Reductions over several axes are nested, one axis each. `sum` operands are already cast to the accumulator.
 
-A `Fold` over a ``strict`` axis steps through single elements. Over a ``seg`` axis it steps through slices: `sums` are the summary of a slice (they reduce
-over the axis' ``mem`` axis), `yields` combine the states with them, and ``combine(identity, summary) = summary``, so one slice may cover all.
+A `Fold` over a ``strict`` axis steps through single elements. Over a ``seg`` axis it steps through slices: `sums` are the summary of a
+slice (they reduce
+over the axis' ``mem`` axis), `yields` combine the states with them, and ``combine(identity, summary) = summary``, so one slice may cover
+all.
 Reverse and exclusive scans are forward inclusive scans of re-indexed operands.
 """
 
@@ -82,8 +84,10 @@ class Abstract:
     nodes: list[VNode] = field(default_factory=list)
     groups: tuple[Group, ...] = ()
     origins: dict[int, str] = field(default_factory=dict)  # node id -> "kernel/op id file:line"; comments only
-    #: (alias class, version) -> the ``strict`` axes of the ordered loops inside which that version lives, outermost first: it changes with every
-    #: step, so whoever reads or makes it stays inside. The first version of a loop's body is what the step before (or the loop's start) left.
+    #: (alias class, version) -> the ``strict`` axes of the ordered loops inside which that version lives, outermost first: it changes
+    #: with every
+    #: step, so whoever reads or makes it stays inside. The first version of a loop's body is what the step before (or the loop's start)
+    #: left.
     inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     _ids: dict[VNode, int] = field(default_factory=dict, repr=False)
     _free: dict[int, frozenset[str]] = field(default_factory=dict, repr=False)

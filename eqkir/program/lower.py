@@ -16,7 +16,6 @@ from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag
 from eqkir.program.model import Program
 from eqkir.program.schedule import erase, schedule
 
-
 #: values that exist inside the loop over their axis only
 SCANS = ("Scan", "ScanN", "State")
 
@@ -50,9 +49,7 @@ class Facts:
         bound = [bound_axis(p.nodes[i]) for i in used if p.nodes[i].op in BOUND]
         stored = {a for g in p.groups for ph in g.phases for put in ph for a in f.put_axes(put)}
         n = Counter(bound)
-        f.private = frozenset(
-            a.name for a in p.axes if a.kind == "mem" or (a.kind != "own" and a.name not in stored and n[a.name] <= 1)
-        )
+        f.private = frozenset(a.name for a in p.axes if a.kind == "mem" or (a.kind != "own" and a.name not in stored and n[a.name] <= 1))
         f.members = frozenset(a.name for a in p.axes if a.kind == "mem")
         f.stages = sum(a not in f.members for a in bound)
         late = set()
@@ -60,7 +57,8 @@ class Facts:
             for ph in g.phases:
                 reads = {(p.abi.view(p.nodes[i].attrs[0]).alias, p.nodes[i].attrs[1]) for i in reachable(p, ph) if p.nodes[i].op == "Load"}
                 late |= {
-                    (s.view, s.version) for s in ph
+                    (s.view, s.version)
+                    for s in ph
                     if p.inside(s.view, s.version) or any(a == p.abi.view(s.view).alias and v < s.version for a, v in reads)
                 }
         f.late = frozenset(late)
@@ -151,8 +149,13 @@ class Realizer:
     def here(self, x: Context, path: Path, k: int, v: int) -> int:
         n, free = self.program.nodes[v], self.program.free(v)
         own = self.sort(t for t in x if axis_of(t) in free)
-        kid = lambda i: self.at(x, path, k, i)  # noqa: E731
-        kids = lambda ids: tuple(self.at(x, path, k, i) for i in ids)  # noqa: E731
+
+        def kid(i: int) -> int:
+            return self.at(x, path, k, i)
+
+        def kids(ids: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(map(kid, ids))
+
         match n.op:
             case "Const" | "Scalar":
                 return self.ready(k, RNode("F" + n.op, None, None, (n.attrs[0], n.dtype), ()))
@@ -178,8 +181,13 @@ class Realizer:
         if not path or path == FN or path[-1][0] != scan_axis(n):
             raise LowerError(f"{n.op} over {scan_axis(n)} at {path}")
         q = path[-1][2]
-        here = lambda ids: tuple(self.at(x, path, k, i) for i in ids)  # noqa: E731
-        before = lambda ids: tuple(self.at(x, path[:-1], q, i) for i in ids)  # noqa: E731
+
+        def here(ids: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(self.at(x, path, k, i) for i in ids)
+
+        def before(ids: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(self.at(x, path[:-1], q, i) for i in ids)
+
         if n.op == "Scan":
             return self.dag.make(RNode("FScanLoop", own, path, n.attrs[:1], here(n.args)))
         if n.op == "ScanN":
@@ -193,9 +201,14 @@ class Realizer:
         """A reduction over the members of a slice: one fragment."""
         n, axis = self.program.nodes[v], bound_axis(self.program.nodes[v])
         inner = x | {self.base[axis]}
-        read = lambda ids: tuple(self.at(inner, path, k, i) for i in ids)  # noqa: E731
         a = n.args
-        space = lambda ids: self.sort({t for t in inner if any(axis_of(t) in self.program.free(i) for i in ids)})  # noqa: E731
+
+        def read(ids: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(self.at(inner, path, k, i) for i in ids)
+
+        def space(ids: tuple[int, ...]) -> tuple[str, ...]:
+            return self.sort({t for t in inner if any(axis_of(t) in self.program.free(i) for i in ids)})
+
         match n.op:
             case "Red":
                 return self.dag.make(RNode("FRedTree", space(a), path, (n.attrs[0], self.base[axis]), read(a)))
@@ -220,8 +233,13 @@ class Realizer:
         label = self.base[axis]
         inner = x | {label} if axis in self.facts.private else x
         body = (*path, (axis, label, q))
-        read = lambda i: self.at(inner, body, q, i)  # noqa: E731
-        space = lambda ids: self.sort({t for t in inner if any(axis_of(t) in free(i) for i in ids)})  # noqa: E731
+
+        def read(i: int) -> int:
+            return self.at(inner, body, q, i)
+
+        def space(ids: tuple[int, ...]) -> tuple[str, ...]:
+            return self.sort({t for t in inner if any(axis_of(t) in free(i) for i in ids)})
+
         a = n.args
         match n.op:
             case "Red":
@@ -262,7 +280,9 @@ class Realizer:
         own = self.sort(t for t in x if axis_of(t) in self.facts.put_axes(s))
         deps = tuple(self.at(x, path, k, d) for d in s.deps)
         return self.dag.make(
-            RNode("SStore", own, path, (s.view, s.version, s.ixs, s.mode), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps))
+            RNode(
+                "SStore", own, path, (s.view, s.version, s.ixs, s.mode), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps)
+            )
         )
 
     def order(self, axes: tuple[str, ...]) -> tuple[object, ...]:

@@ -106,7 +106,8 @@ class Loop:
     `stage` numbers the loops of one block over one axis (they differ in what they may read). `stages` > 1 asks the provider for
     software pipelining of that depth (legal stage).
 
-    `cond` (>= 0) makes it a while loop: the bool value `cond` of the body is read with the carries at the start of a step; where it is false the
+    `cond` (>= 0) makes it a while loop: the bool value `cond` of the body is read with the carries at the start of a step; where it is
+    false the
     carries keep their values, and the loop ends when it is false everywhere. Loads of such a body are valid only where `cond` holds.
     """
 
@@ -135,7 +136,8 @@ class Store:
 @dataclass(frozen=True, slots=True)
 class Barrier:
     """Every thread of the instance arrives before any goes on, and sees what the others wrote before. Explicit in an ordered
-    loop between accesses that depend on each other through memory, and, in the legal stage, before a store whose alias class the same phase has
+    loop between accesses that depend on each other through memory, and, in the legal stage, before a store whose alias class the same
+    phase has
     loaded (a thread may hold a late copy of the old element); implied between phases."""
 
 

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from eqkir.base.expr import le
 from eqkir.base.dtypes import identity
+from eqkir.base.expr import le
 from eqkir.program.abi import Abi, Axis, axis_of, step_parameter, traversal
 from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag, flat
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Segment, Store
@@ -29,10 +29,12 @@ class ScheduleError(Exception):
 
 def erase(dag: Dag, segments: list[SegmentDag], origin: dict[int, str]) -> tuple[Dag, list[SegmentDag], dict[int, str]]:
     """Drop stages (`FReady`); nodes that become equal become one."""
-    out, new, names = Dag(), {}, {}
+    out = Dag()
+    new: dict[int, int] = {}
+    names: dict[int, str] = {}
     for i, n in enumerate(dag.nodes):
         if n.op == "FReady":
-            new[i] = new[n.kids[0]]
+            new[i] = new[flat(n.kids)[0]]
         else:
             kids = tuple(tuple(new[j] for j in k) if isinstance(k, tuple) else new[k] for k in n.kids)
             new[i] = out.make(RNode(n.op, n.labels, n.path, n.attrs, kids))
@@ -69,7 +71,9 @@ def schedule(
     rank = {a.name: a for a in axes}
     bound = dict(bindings or {})
     pre = [le(rank[a].extent, bound[f"F:{a}"]) for a in sorted(whole) if f"F:{a}" in bound]
-    return Program(abi, axes, tuple(out), bound, dict(options or {}), tuple(p for p in pre if p.value != 1), origins=names, inner=inner or {})
+    return Program(
+        abi, axes, tuple(out), bound, dict(options or {}), tuple(p for p in pre if p.value != 1), origins=names, inner=inner or {}
+    )
 
 
 class _Phase:
@@ -96,7 +100,7 @@ class _Phase:
         self.home: dict[int, Path] = {}
         for i in self.used:  # children first
             self.home[i] = self._home(i)
-        self.dtype = {i: "" for i in self.used}
+        self.dtype = dict.fromkeys(self.used, "")
         for i in self.used:
             self.dtype[i] = self._dtype(i)
         self.edges: dict[Path, dict[Any, set[Any]]] = defaultdict(lambda: defaultdict(set))
@@ -439,7 +443,7 @@ class _Phase:
     def region(self, i: int) -> Region:
         """The combine region as straight-line scalar code."""
         r = self.row(i)
-        roots = [k for j in r.region for k in (self.dag.nodes[i].kids[j] if isinstance(self.dag.nodes[i].kids[j], tuple) else ())]  # type: ignore[union-attr]
+        roots = [k for j in r.region for k in flat((self.dag.nodes[i].kids[j],))]
         ids: dict[int, int] = {}
         body: list[Let] = []
         dt: dict[int, str] = {}
@@ -456,8 +460,8 @@ class _Phase:
                 body.append(Let(ids[j], n.op[1:], attrs, args, (), dt[j]))
             return ids[j]
 
-        yields = tuple(go(j) for j in roots)  # type: ignore[arg-type]
-        return Region(tuple(dt[j] for j in roots), tuple(body), yields)  # type: ignore[index]
+        yields = tuple(go(j) for j in roots)
+        return Region(tuple(dt[j] for j in roots), tuple(body), yields)
 
     def _dtype(self, i: int) -> str:
         n = self.dag.nodes[i]

@@ -1,8 +1,11 @@
 """The one table of operations: egglog declarations, encode, freeze and decode all read it.
 
-A row gives a constructor's result sort and the sorts of its fields, in order. Field sorts: ``L`` label set, ``Path`` position, ``IX`` / ``IXL``
-index expression(s), base sorts ``String`` / ``i64`` (attributes), ``K`` (a value that only names a traversal: an attribute), and term sorts (children). A row with `realises` is the realised form of that abstract
-operation. ``bound`` names the attribute that holds the bound axis (abstract) of a structured operation; `loop` marks realisations whose body is the loop
+A row gives a constructor's result sort and the sorts of its fields, in order. Field sorts: ``L`` label set, ``Path`` position, ``IX`` /
+``IXL``
+index expression(s), base sorts ``String`` / ``i64`` (attributes), ``K`` (a value that only names a traversal: an attribute), and term
+sorts (children). A row with `realises` is the realised form of that abstract
+operation. ``bound`` names the attribute that holds the bound axis (abstract) of a structured operation; `loop` marks realisations whose
+body is the loop
 at the end of their path (children in `outer` are read where the loop starts).
 """
 

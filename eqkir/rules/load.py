@@ -18,13 +18,21 @@ from eqkir.base.resources import data_dir
 E_READ = register("EQK-RUL-001", "unreadable rule file", "The file cannot be read as UTF-8 text, or is larger than 1 MiB.")
 E_SYNTAX = register("EQK-RUL-002", "malformed rule file", "Parentheses or strings do not balance, or nesting is deeper than 200.")
 E_COMMAND = register(
-    "EQK-RUL-003", "command not allowed in a rule file", "A rule file holds rule, rewrite, birewrite and relation commands, and no panic action."
+    "EQK-RUL-003",
+    "command not allowed in a rule file",
+    "A rule file holds rule, rewrite, birewrite and relation commands, and no panic action.",
 )
-E_HEADER = register("EQK-RUL-004", "rule file without header", "The header names at least `name` and `family` as `; key: value` comment lines.")
+E_HEADER = register(
+    "EQK-RUL-004", "rule file without header", "The header names at least `name` and `family` as `; key: value` comment lines."
+)
 E_NAME = register("EQK-RUL-005", "rule without a name", "Every rule of a family carries `:name`; names are unique over all loaded files.")
 E_FAMILY = register("EQK-RUL-006", "unknown rule family", "`--without` takes the family of a loaded rule file.")
-E_PERMIT = register("EQK-RUL-007", "permission not granted", "The rule file needs a permission that the compile call did not give (`--permit`).")
-E_EGG = register("EQK-RUL-008", "egglog refused a rule", "The rule does not parse or type-check against the vocabulary; the message is egglog's own.")
+E_PERMIT = register(
+    "EQK-RUL-007", "permission not granted", "The rule file needs a permission that the compile call did not give (`--permit`)."
+)
+E_EGG = register(
+    "EQK-RUL-008", "egglog refused a rule", "The rule does not parse or type-check against the vocabulary; the message is egglog's own."
+)
 
 #: permissions that a compile call may grant (kir.md section 5)
 PERMISSIONS = ("relaxed_normalization",)

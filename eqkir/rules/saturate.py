@@ -85,7 +85,9 @@ class _Run:
         engine.send(loader(), "vocabulary")
         rows = encode(self.program)
         engine.load(rows.tsv())
-        engine.send("".join(f"(ruleset {f})" for f in self.families if f not in FAMILIES), "rules") if set(self.families) - set(FAMILIES) else None
+        engine.send("".join(f"(ruleset {f})" for f in self.families if f not in FAMILIES), "rules") if set(self.families) - set(
+            FAMILIES
+        ) else None
         for f in self.files:
             try:
                 engine.send("\n".join(f.commands), "rules")

@@ -92,7 +92,11 @@ class _Decoder:
 
 
 def decode(
-    graph: FrozenGraph, selection: Selection, program: Abstract | tuple[Abi, tuple[Axis, ...]], bindings: dict[str, int], options: dict[str, int]
+    graph: FrozenGraph,
+    selection: Selection,
+    program: Abstract | tuple[Abi, tuple[Axis, ...]],
+    bindings: dict[str, int],
+    options: dict[str, int],
 ) -> Program:
     """The program that a selection denotes, under one binding row. Raises DecodeError where it has no legal order or scope."""
     abi, axes = (program.abi, program.axes) if isinstance(program, Abstract) else program

@@ -19,11 +19,14 @@ from eqkir.program.table import BASE, ROWS
 from eqkir.terms.prelude import PATHS, REQUESTS, SORTS
 
 _TABLE_FIELDS = {
-    "axlab": ("String", "L"), "coordlab": ("String", "L"), "lab": ("String", "String"), "looped": ("String",), "chunked": ("String",), "whole": ("String",), "single": ("String",),
-    "sliced": ("String",), "oneslice": ("String",), "member": ("String", "String", "String"), "inslice": ("String",), "loopable": ("String",),
+    "axlab": ("String", "L"), "coordlab": ("String", "L"), "lab": ("String", "String"), "looped": ("String",), "chunked": ("String",),
+    "whole": ("String",), "single": ("String",),
+    "sliced": ("String",), "oneslice": ("String",), "member": ("String", "String", "String"), "inslice": ("String",), "loopable":
+    ("String",),
     "step-block": ("String", "String"), "step-chunk": ("String", "String"), "step-whole": ("String", "String"), "shared": ("String",),
     "private": ("String",), "en": ("String",), "VEC": ("L",), "INST": ("L",), "dmax": ("i64",), "late": ("String", "i64"),
-    "early": ("String", "i64"), "consumer1": ("V", "V"), "orders": ("St", "AL"), "vdt": ("String", "String"), "verlab": ("String", "i64", "L"), "alias": ("String", "String"),
+    "early": ("String", "i64"), "consumer1": ("V", "V"), "orders": ("St", "AL"), "vdt": ("String", "String"), "verlab": ("String", "i64",
+    "L"), "alias": ("String", "String"),
     "base": ("G", "L"),
 }  # fmt: skip
 _FUNCTIONS = {"axlab", "coordlab", "vdt", "verlab", "alias", "base"}  # the last field is the output
@@ -39,8 +42,13 @@ LOOP_STEPS = ("step-chunk", "step-whole")
 @cache
 def loader() -> str:
     """Row relations and insertion rules for every constructor, request and table."""
-    out = ["(function lset (i64) L :merge (set-union old new)) (relation r_lset (i64 String)) (relation r_lempty (i64)) (ruleset load-sets)"]
-    out.append("(rule ((r_lset i s)) ((set (lset i) (set-of s))) :ruleset load-sets) (rule ((r_lempty i)) ((set (lset i) (set-empty))) :ruleset load-sets)")
+    out = [
+        "(function lset (i64) L :merge (set-union old new)) (relation r_lset (i64 String)) (relation r_lempty (i64)) (ruleset load-sets)"
+    ]
+    out.append(
+        "(rule ((r_lset i s)) ((set (lset i) (set-of s))) :ruleset load-sets) "
+        "(rule ((r_lempty i)) ((set (lset i) (set-empty))) :ruleset load-sets)"
+    )
     out += [f"(constructor N{s} (i64) {s} :unextractable)" for s in SORTS]
 
     def rule(name: str, fields: tuple[str, ...], head: str) -> None:
@@ -239,7 +247,9 @@ class _Encoder:
         deps = n.kids[2]
         assert n.op == "SStore" and n.labels is not None and n.path is not None and isinstance(deps, tuple)
         dl = self.listing("FL", "FNil", "FCons", list(deps))
-        r = self.put_term("S", "SStore", self.labels(n.labels), self.path(n.path), s.view, s.version, self.ixs(s.ixs), s.mode, *n.kids[:2], dl)
+        r = self.put_term(
+            "S", "SStore", self.labels(n.labels), self.path(n.path), s.view, s.version, self.ixs(s.ixs), s.mode, *n.kids[:2], dl
+        )
         key = self.labels(t for t in x if t.split(":")[0] in self.z.put_occ(s))
         self.add("AtS", r, key, a)
         self.add("orders", a, self.listing("AL", "ANil", "ACons", list(self.z.facts.nest(s))))
@@ -308,8 +318,8 @@ class _Encoder:
         reads = [self.p.nodes[i].attrs[:2] for i in reachable(self.p, puts) if self.p.nodes[i].op == "Load"]
         for view, version in sorted({*map(tuple, reads), *((s.view, s.version) for s in puts)}):
             self.add("verlab", view, version, self.labels(self.axis_labels(self.p.inside(view, version))))
-        for a, b in single_uses(self.p):
-            self.add("consumer1", a, b)
+        for operand, user in single_uses(self.p):
+            self.add("consumer1", operand, user)
 
     def run(self) -> Rows:
         self.value_rows()

@@ -85,6 +85,8 @@ class _Reader:
             for name in ("IInt", "ISym", "ICoord", "IDep", "INot", "IBin", "ISel"):
                 for r in self.rows(name):
                     i = r.inputs
+                    op: str
+                    args: list[tuple[int, str, Any]]
                     match name:
                         case "IInt":
                             op, args = "int", [(0, "", self.int(i[0]))]
@@ -97,7 +99,7 @@ class _Reader:
                             kids = i[1:] if name == "IBin" else i
                             if any(k not in best for k in kids):
                                 continue
-                            args = [best[k] for k in kids]  # type: ignore[misc]
+                            args = [best[k] for k in kids]
                     e = Expr(op, (args[0][2],)) if not isinstance(args[0][2], Expr) else rebuild(op, tuple(a[2] for a in args))
                     cand = (1 + sum(a[0] for a in args), str(e), e)
                     if r.output not in best or cand[:2] < best[r.output][:2]:
@@ -179,15 +181,20 @@ def _productive(classes: dict[Class, list[ENode]]) -> dict[Class, list[ENode]]:
     return {c: [n for j, n in enumerate(ns) if not missing[c, j]] for c, ns in classes.items() if c in done}
 
 
+def classes_of(n: ENode) -> tuple[Class, ...]:
+    """Children before classes are numbered: (sort, value) pairs."""
+    return n.kids  # type: ignore[return-value]
+
+
 def _reach(classes: dict[Class, list[ENode]], root: Class) -> dict[Class, list[ENode]]:
     seen = {root: classes[root]}
     todo = [root]
     while todo:
         for n in seen[todo.pop()]:
-            for k in n.kids:
+            for k in classes_of(n):
                 if k not in seen:
-                    seen[k] = classes[k]  # type: ignore[index]
-                    todo.append(k)  # type: ignore[arg-type]
+                    seen[k] = classes[k]
+                    todo.append(k)
     return seen
 
 

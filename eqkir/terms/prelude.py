@@ -104,7 +104,9 @@ def _value_facts(r: Row) -> list[str]:
     out = []
     structured = r.bound >= 0
     axis = names[r.bound] if structured else ""
-    extra_free = {"Index": [("(= i0 (ixf a0))", "i0")], "Load": [("(= i0 (ixfL a2))", "i0"), ("(= i1 (verlab a0 a1))", "i1")]}.get(r.name, [])
+    extra_free = {"Index": [("(= i0 (ixf a0))", "i0")], "Load": [("(= i0 (ixfL a2))", "i0"), ("(= i1 (verlab a0 a1))", "i1")]}.get(
+        r.name, []
+    )
 
     def fact(fn: str, value: str, q: str = "", need: bool = True) -> None:
         qs = " ".join(f"(= x_{v} ({fn}{s} {v}))" for v, s in kids) if need else ""
@@ -112,7 +114,8 @@ def _value_facts(r: Row) -> list[str]:
 
     if r.name == "Form":
         return [
-            "(rule ((= v (Form y i d s))) ((set (flab v) s) (set (occ v) s) (set (rd v) (set-empty)) (set (dty v) d) (hasd v 0)) :ruleset facts)"
+            "(rule ((= v (Form y i d s))) ((set (flab v) s) (set (occ v) s) (set (rd v) (set-empty)) (set (dty v) d) (hasd v 0)) "
+            ":ruleset facts)"
         ]
     if r.name == "State":
         extra_free = [("(= i0 (axlab a0))", "i0")]
@@ -259,7 +262,9 @@ def facts() -> str:
 
 def placement() -> str:
     """Placement rules, and the demand for how a structured operation's axis is traversed."""
-    demand = [f"(rule ((= f (Here x p k v)) (= v {_pattern(r)[0]})) ((bind x a{r.bound})) :ruleset place)" for r in ABSTRACT if r.bound >= 0]
+    demand = [
+        f"(rule ((= f (Here x p k v)) (= v {_pattern(r)[0]})) ((bind x a{r.bound})) :ruleset place)" for r in ABSTRACT if r.bound >= 0
+    ]
     return "\n".join([_PLACE, *demand])
 
 

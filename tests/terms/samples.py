@@ -9,7 +9,9 @@ from eqkir.program.abi import Abi, Axis, SymbolParam, ViewParam
 from eqkir.program.abstract import Abstract, Group, Put
 
 
-def program(views: list[tuple[str, str, str, tuple[str | int, ...]]], symbols: list[str], axes: list[tuple[str, str | int, str]]) -> Abstract:
+def program(
+    views: list[tuple[str, str, str, tuple[str | int, ...]]], symbols: list[str], axes: list[tuple[str, str | int, str]]
+) -> Abstract:
     vs = tuple(ViewParam(n, r, d, tuple(lift(s) for s in sh), i) for i, (n, r, d, sh) in enumerate(views))
     abi = Abi("k", vs, (), tuple(SymbolParam(s) for s in symbols), (tuple(v[0] for v in views),))
     return Abstract(abi, tuple(Axis(n, lift(e), k) for n, e, k in axes))
@@ -49,7 +51,13 @@ def gemm() -> Abstract:
 
 def two() -> Abstract:
     """Two groups; the first has two stores and in all three outputs."""
-    views = [("X", "in", "f32", ("R", "C")), ("Y", "out", "f32", ("R", "C")), ("M", "out", "f32", ("R",)), ("Q", "in", "f32", ("P",)), ("Z", "out", "f32", ("P",))]
+    views = [
+        ("X", "in", "f32", ("R", "C")),
+        ("Y", "out", "f32", ("R", "C")),
+        ("M", "out", "f32", ("R",)),
+        ("Q", "in", "f32", ("P",)),
+        ("Z", "out", "f32", ("P",)),
+    ]
     p = program(views, ["R", "C", "P"], [("i0", "R", "own"), ("i1", "P", "own"), ("c0", "C", "loop")])  # type: ignore[arg-type]
     x = load(p, "X", "i0", "c0")
     m = p.make("Red", ("sum", "c0"), (x,), "f32")
@@ -142,7 +150,12 @@ def recurrence() -> Abstract:
 
 def attention() -> Abstract:
     """softmax(q·k)·v as a fold over slices of the keys, with states max, sum and weighted values."""
-    views = [("Q", "in", "f32", ("M", "D")), ("K", "in", "f32", ("N", "D")), ("V", "in", "f32", ("N", "E")), ("Y", "out", "f32", ("M", "E"))]
+    views = [
+        ("Q", "in", "f32", ("M", "D")),
+        ("K", "in", "f32", ("N", "D")),
+        ("V", "in", "f32", ("N", "E")),
+        ("Y", "out", "f32", ("M", "E")),
+    ]
     axes = [("i0", "M", "own"), ("c0", "N", "seg"), ("c0.m", "N", "mem"), ("c1", "D", "loop"), ("i1", "E", "own")]
     p = program(views, ["M", "N", "D", "E"], axes)  # type: ignore[arg-type]
     b = lambda f, x, y, d="f32": p.make("Bin", (f,), (x, y), d)  # noqa: E731
@@ -172,7 +185,9 @@ def halving() -> Abstract:
     x, n = (p.make("Form", ("f0", i, ("w0", "i0")), (), "i32") for i in (0, 1))
     b = lambda f, u, v, d="i32": p.make("Bin", (f,), (u, v), d)  # noqa: E731
     one, two_, zero = (p.const(t, "i32") for t in ("1", "2", "0"))
-    t = p.make("While", ("w0", "f0", 2), (load(p, "X", "i0"), zero, b("floordiv", x, two_), b("add", n, one), b("gt", x, one, "bool")), "tuple")
+    t = p.make(
+        "While", ("w0", "f0", 2), (load(p, "X", "i0"), zero, b("floordiv", x, two_), b("add", n, one), b("gt", x, one, "bool")), "tuple"
+    )
     p.groups = (Group("g0", ("i0",), ((put(p, "Y", ("i0",), p.make("Pick", (1,), (t,), "i32")),),)),)
     return p
 
