@@ -38,12 +38,12 @@ def arguments(p: Program, symbols: dict[str, int], seed: int) -> dict[str, Any]:
 
 
 def outputs(p: Program, symbols: dict[str, int], seed: int) -> dict[str, Any] | None:
-    """Memory after a run; None where the preconditions do not hold. Raises EqkirError for a violation."""
+    """Memory after a run; None where the preconditions do not hold or a loop does not end. Raises EqkirError for a violation."""
     args = arguments(p, symbols, 1)
     try:
         run(p, args, symbols, seed=seed)
     except EqkirError as e:
-        if e.diagnostics[0].code == "EQK-INT-ARGS":
+        if e.diagnostics[0].code in ("EQK-INT-ARGS", "EQK-INT-ENDLESS"):
             return None
         raise
     return {k: b.array().copy() for k, b in args.items() if isinstance(b, Buffer)}
