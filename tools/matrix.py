@@ -37,8 +37,8 @@ def run_matrix(
     """Run the matrix in worker processes and return a plain summary (JSON-able).
 
     `limit` keeps the first so many kernels; `cases` a cell; `engines`: ``program`` is always run, ``interpreter`` runs chosen, worst and
-    two random programs on the provider's interpreter, ``compile`` compiles chosen and one random for the default target. ``ok`` is True when no
-    cell has a fault.
+    two random programs on the provider's interpreter, ``compile`` compiles chosen and one random for the default target. ``ok`` is True
+    when no cell has a fault.
     """
     names = list(kernels or cells.kernels())[:limit]
     configs = cells.configurations(seeds)

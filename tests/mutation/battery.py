@@ -86,7 +86,7 @@ class Battery:
         picked = list(dict.fromkeys([*ranked[:1], *past[:1], *ranked[1:4], *small[:3], *large, *past[1:4], *ranked[4:]]))[:NUMERIC]
         special = [c for c in by_variant.get("special", ()) if size[c]]
         again = [(c, seed) for seed in (1, 2, 3) for c in (*special[:1], *special[-2:])]
-        again += [(Shape(c.symbols, EDGE, c.constexprs), seed) for seed in (6, 7, 8) for c in (*past[:2], *small[-1:])]
+        again += [(Shape(c.symbols, EDGE, c.constexprs), seed) for seed in range(6, 12) for c in (*past[:1], *small[-1:])]
         return [*((c, 7) for c in picked), *dict.fromkeys(again)]
 
     def _symbols(self, c: Shape) -> dict[str, int]:
@@ -106,8 +106,8 @@ class Battery:
         return out
 
     def arguments(self, c: Shape, seed: int) -> dict[str, Any]:
-        """Arguments of a case. Magnified: floats up to a few hundred, so that exponentials leave their range. Edge: zero but for the last
-        two coordinates of an axis (the seed says which). Zero: zeros."""
+        """Arguments of a case. Magnified: floats up to a few hundred, so that exponentials leave their range. Edge: zero but for the first
+        or last two coordinates of an axis (the seed says which). Zero: zeros."""
         s = self.subject
         variant = c.variant if c.variant in VARIANTS else "plain"
         args = make_inputs(s.kernel, dict(c.symbols), seed, variant, s.constexprs, s.entry.get("scalars"))
@@ -118,7 +118,8 @@ class Battery:
                     if c.variant == MAGNIFIED:
                         a[...] = (a.astype(np.float64) * 64).astype(a.dtype)
                     else:
-                        a[(*(slice(None),) * (seed % max(1, a.ndim)), slice(0, -2 if c.variant == EDGE else None))] = 0
+                        part = slice(None) if c.variant == ZERO else (slice(2, None), slice(0, -2))[seed % 2]
+                        a[(*(slice(None),) * (seed // 2 % max(1, a.ndim)), part)[: a.ndim]] = 0
         return args
 
     def numeric(self, sources: Sequence[str], jobs: int = 1) -> list[str]:
