@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from eqkir.base.dtypes import FLOATS, NUMPY, parse
+from eqkir.base.dtypes import NUMPY, parse
 from eqkir.base.expr import Expr
 from eqkir.program import interp_scalar as S
 from eqkir.program.abi import axis_of, parameter
 from eqkir.program.interp_clock import Clock
 from eqkir.program.interp_loop import compile_loop
 from eqkir.program.interp_memory import MANY, Array, View, Write
+from eqkir.program.interp_pointwise import EXPR, pointwise_function
 from eqkir.program.interp_reduce import Reducer
 from eqkir.program.interp_space import Space
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Segment, Store
@@ -397,36 +398,4 @@ def last(x: Array, active: Array | None, axis: int) -> Array:
     return np.take_along_axis(x, at, axis)[..., 0]
 
 
-def select(c: Array, a: Array, b: Array) -> Array:
-    return np.where(c, a, b)
-
-
-def pointwise_function(x: Let, src: str) -> Callable[..., Array]:
-    """The pointwise function of a let whose first operand has dtype `src`."""
-    match x.op:
-        case "Un":
-            fn = x.attrs[0]
-            return lambda a: S.unary(fn, a, src)
-        case "Bin":
-            fn = x.attrs[0]
-            return lambda a, b: S.binary(fn, a, b, src)
-        case "Tri" if x.attrs[0] == "select":
-            return select
-        case "Tri":
-            return lambda a, b, c: S.fma(a, b, c, src)
-        case "Cast":
-            return lambda a: S.cast(a, src, x.dtype)
-    return lambda a: S.bitcast(a, x.dtype)
-
-
-def _divide(f: Any) -> Callable[[Any, Any], Any]:
-    return lambda a, b: f(a, np.where(np.asarray(b) == 0, 1, b))
-
-
-EXPR: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": _divide(np.floor_divide),
-    "mod": _divide(np.mod), "min": np.minimum, "max": np.maximum, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
-    "select": np.where,
-}  # fmt: skip
-__all__ = ["FLOATS", "Batch", "Compiler", "aligner"]
+__all__ = ["Batch", "Compiler", "aligner"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eqkir.base.dtypes import FLOATS, NUMPY, parse
+from eqkir.base.dtypes import NUMPY, parse
 from eqkir.program import interp_scalar as S
 from eqkir.program.interp_memory import Array
 from eqkir.program.model import Region
@@ -157,5 +157,3 @@ def _index(e: Any, deps: list[Array]) -> Array:
 
     return np.asarray(evaluate(e, lambda a: deps[a.args[0]].astype(np.int64)))
 
-
-__all__ = ["FLOATS", "ORDERS", "Reducer"]

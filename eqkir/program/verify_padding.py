@@ -17,7 +17,7 @@ from eqkir.base.dtypes import FLOATS, NUMPY, parse
 from eqkir.base.expr import Coord, lt
 from eqkir.program import interp_scalar as S
 from eqkir.program.abi import traversal
-from eqkir.program.interp_exec import pointwise_function
+from eqkir.program.interp_pointwise import pointwise_function
 from eqkir.program.interp_reduce import Reducer
 from eqkir.program.model import Carry, Let, Loop
 from eqkir.program.verify_index import Facts
