@@ -353,13 +353,13 @@ def _exists(program: Program, label: str) -> bool:
 
 
 def _check_dims(program: Program, dims: tuple[str, ...], scope: set[str], free_lanes: bool, say: Report, pointer: str) -> None:
-    """`free_lanes`: a fragment may keep the lanes of a finished loop (legal stage)."""
+    """`free_lanes` (legal stage, no coordinate read): a fragment may keep the lanes of a finished loop, and name labels without lanes."""
     if len({axis_of(d) for d in dims}) != len(dims):
         say(f"an axis occurs twice in {' '.join(dims)}", pointer)
     for d in dims:
         if not _exists(program, d):
             say(f"{d} is no label of an axis", pointer)
-        elif d not in scope and traversal(d) not in WHOLE and not (free_lanes and traversal(d) == "LC"):
+        elif d not in scope and traversal(d) not in WHOLE and not (free_lanes and (traversal(d) == "LC" or parameter(d) is None)):
             say(f"{d} is not traversed here", pointer)
         elif traversal(d)[0] == "M" and f"{axis_of(d).removesuffix('.m')}:S{traversal(d)[1]}" not in dims:
             say(f"{d} without the slice that it belongs to", pointer)
