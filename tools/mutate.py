@@ -26,8 +26,6 @@ if str(ROOT) not in sys.path:
 from tests.mutation import campaign  # noqa: E402
 
 OUT = ROOT / "out" / "mutation"
-#: mutants of each operator in a whole campaign
-PER_OPERATOR = 14
 SHARE = 0.95
 
 
@@ -37,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--kernel", help="every mutant of one kernel")
     p.add_argument("--config", default="chosen", help="which program of that kernel: chosen, worst, random-0, …")
     p.add_argument("--list", metavar="KERNEL", help="print the mutants of a kernel")
-    p.add_argument("--per-operator", type=int, default=PER_OPERATOR)
+    p.add_argument("--per-operator", type=int, default=campaign.PER_OPERATOR)
     p.add_argument("--limit", type=int, help="only the first so many kernels")
     p.add_argument("--jobs", type=int, default=2)
     a = p.parse_args(argv)

@@ -18,6 +18,8 @@ PTX = frozenset({"approximate"})
 REFUSALS = frozenset({"check-removed"})
 #: a second program of every so many kernels, so that several structures are mutated
 SECOND, EVERY = "random-1", 4
+#: mutants of each operator in a whole campaign
+PER_OPERATOR = 14
 
 
 @dataclass
@@ -108,7 +110,7 @@ HARMLESS = {
 }
 
 
-def campaign(per_operator: int = 24, limit: int | None = None, jobs: int = 2) -> list[Verdict]:
+def campaign(per_operator: int = PER_OPERATOR, limit: int | None = None, jobs: int = 2) -> list[Verdict]:
     """The whole campaign in worker processes."""
     pairs = programs(limit)
     sites: dict[tuple[str, str], list[Edit]] = {}

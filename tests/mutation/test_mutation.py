@@ -10,7 +10,7 @@ from tests.matrix.cells import kernels
 from tests.mutation import campaign
 from tests.mutation.battery import Battery
 from tests.mutation.operators import edits
-from tools.mutate import OUT, PER_OPERATOR, SHARE
+from tools.mutate import OUT, SHARE
 
 pytestmark = pytest.mark.interpreter
 SAMPLE = ("sum_middle_f32", "two_outputs", "gemm_nn_bf16")
@@ -44,7 +44,7 @@ def test_a_sample_of_mutants_is_caught() -> None:
 
 @pytest.mark.slow
 def test_mutants_over_the_corpus_are_caught_and_survivors_harmless() -> None:
-    verdicts = campaign.campaign(PER_OPERATOR)
+    verdicts = campaign.campaign()
     text = campaign.report(verdicts)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "report.txt").write_text(text + "\n")
