@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import eqkir.program.construct_ops  # noqa: F401  (registers the operations)
+import eqkir.program.construct_formats
+import eqkir.program.construct_ops
+import eqkir.program.construct_random
+import eqkir.program.construct_regions  # noqa: F401
 from eqkir.analysis.effects import StoreSite, effects
 from eqkir.base import dtypes
 from eqkir.base.diagnostics import Diagnostic, EqkirError, fail, register

@@ -127,7 +127,8 @@ def named(v: Values, e: Effect, own: Sequence[str], add: Callable[[str, Expr], E
 
 def copy_axes(p: Abstract, load: int, own: tuple[str, ...]) -> tuple[str, ...]:
     """Axes of the workspace that keeps a loaded value: the instances', then the value's own."""
-    return (*own, *sorted(p.free(load) - set(own), key=number))
+    free = p.free(load) - set(own)
+    return (*own, *sorted((a for a in free if f"{a}.m" not in free), key=number))
 
 
 # ------------------------------------------------------------------------------------------------ facts of a store
@@ -168,12 +169,14 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
     atomic = e.mode not in ("store", "unique")
     mapped = frozenset(e.axes) if atomic else frozenset().union(*(coords(x) for x in e.ixs), *(p.free(d) for d in e.deps))
     bound = frozenset(bound_axis(p.nodes[i]) for i in below if p.nodes[i].op in BOUND) | scanned(p, e.roots)
+    bound |= {a for a in e.axes if v.kind_of[a] in ("seg", "mem")}
+    axes = tuple(a for a in e.axes if v.kind_of[a] != "seg")
     data: set[int] = set()  # reads memory or reduces: worth one owner
     for i in below:
         if p.nodes[i].op == "Load" or p.nodes[i].op in (*BOUND, *SCANS) or any(a in data for a in p.nodes[i].args):
             data.add(i)
     computed = frozenset(i for i in data if p.nodes[i].op != "Load")
-    return Write(e.view, e.alias, e.version, e.ixs, e.axes, mapped, bound, computed, tuple(reads), bool(e.deps), e.scope, atomic)
+    return Write(e.view, e.alias, e.version, e.ixs, axes, mapped, bound, computed, tuple(reads), bool(e.deps), e.scope, atomic)
 
 
 def reachable(p: Abstract, roots: Sequence[int], leaves: Collection[int] = ()) -> list[int]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqkir.base.diagnostics import fail
-from eqkir.base.expr import Coord, Dep, Expr, substitute
+from eqkir.base.expr import Coord, Dep, Expr, coords, substitute
+from eqkir.program.abstract import axes_in
 from eqkir.program.construct_codes import SCAN, SLICE, STAGE
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_env import Ixs
@@ -20,7 +21,7 @@ from eqkir.program.construct_values import Values
 
 def plain(v: Values, e: Expr, extent: Expr) -> str | None:
     """The axis whose coordinates a dimension of this extent is read at, one by one."""
-    axes = sorted(v.axes_of(e))
+    axes = sorted(coords(e))
     if len(axes) == 1 and v.kind_of[axes[0]] in ("loop", "strict") and v.pool_of[axes[0]] == extent and v.coordinate(axes[0]) == e:
         return axes[0]
     return None
@@ -58,13 +59,11 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
     shape: list[Expr] = []
     used: set[str] = set()
     for x, e in zip(own, ixs, strict=True):
-        axes = v.axes_of(x) & free
-        mems = [a for a in sorted(axes) if v.kind_of[a] == "mem"]
-        for a in mems or sorted(axes):
-            assert len(mems or axes) == 1
-            offset = v.coordinate(a) - Coord(a)  # positions of a subregion count from its source
-            place.append(v.fold(x - offset))
-            where.append(v.fold(e - offset))
+        for a in sorted(coords(x) & free):
+            # x is the coordinate plus or minus what does not depend on it: solved for the coordinate at e
+            offset, mirror = v.fold(x - Coord(a)), v.fold(x + Coord(a))
+            place.append(Coord(a))
+            where.append(v.fold(mirror - e) if a in coords(offset) else v.fold(e - offset))
             shape.append(v.extent_of[a])
             used |= {a, a.removesuffix(".m")}
     for a in sorted(free - used, key=number):
@@ -83,7 +82,7 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
         name = v.workspaces[key] = f"@ws{len(v.workspaces)}"
         v.views_kept[name] = n.dtype, tuple(shape)
         valid = members(v, v.const(True, "bool"), (), free)
-        order = tuple(a for e in place for a in sorted(v.axes_of(e), key=number))
+        order = tuple(a for e in place for a in sorted(axes_in(e), key=number))
         v.kept[name] = Effect(name, v.alias_of(name), 1, tuple(place), (), node, valid, order, scope, pointer)
     exprs, deps = together(v, where)
     valid = members(v, v.const(True, "bool"), ixs)

@@ -82,7 +82,7 @@ def happens(v: Values, info: LoopInfo, n: int) -> Nodes:
 
 
 # ------------------------------------------------------------------------------------------------ for
-def _path(id: str, path: tuple[str, ...]) -> str:
+def path_of(id: str, path: tuple[str, ...]) -> str:
     return "/".join((id, *path))
 
 
@@ -105,7 +105,7 @@ class ForLoop:
         self.env.binds[region] = lambda path, ixs: self.carry((ALIVE, (), ()))
 
     def dtype(self, k: int, path: tuple[str, ...]) -> str:
-        return "bool" if k == ALIVE else self.v.dtype(_path(self.op.inits[k], path))
+        return "bool" if k == ALIVE else self.v.dtype(path_of(self.op.inits[k], path))
 
     def bind(self, k: int) -> Bind:
         return lambda path, ixs: self.carry((k, path, ixs))
@@ -117,7 +117,7 @@ class ForLoop:
         k, path, ixs = part
         v, op, info = self.v, self.op, self.info
         if kind == "init":
-            return v.const(True, "bool") if k == ALIVE else (yield _path(op.inits[k], path), ixs, self.outer)
+            return v.const(True, "bool") if k == ALIVE else (yield path_of(op.inits[k], path), ixs, self.outer)
         v.env = self.env
         return (yield from after(v, info, k, path, ixs, lambda: self.loop.form(part), self.env))
 
@@ -133,9 +133,9 @@ def after(v: Values, info: LoopInfo, k: int, path: tuple[str, ...], ixs: Ixs, be
             if isinstance(info.leaves[n].op, kir.Break):
                 out = both(v, out, opposite(v, f))
     else:
-        out = yield _path(info.region.yields[k], path), ixs, env
+        out = yield path_of(info.region.yields[k], path), ixs, env
         for f, leave in reversed(list(zip(fires, info.leaves, strict=True))):
-            out = choice(v, f, (yield _path(leave.op.values[k], path), ixs, env), out)
+            out = choice(v, f, (yield path_of(leave.op.values[k], path), ixs, env), out)
     runs = yield from within(v, env, holds, tuple((c, info_key(v, info)) for c in ("alive", "active")))
     return out if v.is_const(runs, "true") else choice(v, runs, out, before())
 
@@ -184,10 +184,10 @@ def region_of(v: Values, op: kir.Op, field: str = "body") -> str:
 def _for(v: Values, op: kir.For, n: int, ixs: Ixs, path: tuple[str, ...]) -> Steps:
     outer, region = v.env, region_of(v, op)
     length = v.domain(op.domain)[2]
-    x, axis = v.dimension(length, v.taken(_path(op.results[n], path), ixs), "strict")
+    x, axis = v.dimension(length, v.taken(path_of(op.results[n], path), ixs), "strict")
     if axis is None:  # one step
         one = ForLoop(v, op, region, outer, x, None, (n, path, ixs))
-        one.carry = lambda part: (_path(op.inits[part[0]], part[1]), part[2], outer)  # type: ignore[method-assign]
+        one.carry = lambda part: (path_of(op.inits[part[0]], part[1]), part[2], outer)  # type: ignore[method-assign]
         return (yield from single(v, one, (n, path, ixs)))
     loop = yield from folded(v, op, outer, region, axis, x, (n, path, ixs))
     return loop.loop.result((n, path, ixs))
@@ -213,7 +213,7 @@ def stepping(v: Values, region: str, outer: Env, pointer: str) -> Env:
 
     def state(part: Part) -> Any:
         if axis is None:
-            return (_path(op.inits[part[0]], part[1]), part[2], outer) if part[0] != ALIVE else v.const(True, "bool")
+            return (path_of(op.inits[part[0]], part[1]), part[2], outer) if part[0] != ALIVE else v.const(True, "bool")
         return states(v, op, outer, region, axis, x, part)
 
     one.carry = state  # type: ignore[method-assign]
@@ -245,7 +245,7 @@ class WhileLoop:
         self.loop = Loop(v, axis, f"f{self.envs['body'].number}", varies, self.dtype)
 
     def dtype(self, k: int, path: tuple[str, ...]) -> str:
-        return "bool" if k == ALIVE else self.v.dtype(_path(self.op.inits[k], path))
+        return "bool" if k == ALIVE else self.v.dtype(path_of(self.op.inits[k], path))
 
     def bind(self, k: int) -> Bind:
         return lambda path, ixs: self.loop.form((k, path, ixs))
@@ -253,7 +253,7 @@ class WhileLoop:
     def make(self, kind: str, part: Part) -> Nodes:
         k, path, ixs = part
         if kind == "init":
-            return self.v.const(True, "bool") if k == ALIVE else (yield _path(self.op.inits[k], path), ixs, self.outer)
+            return self.v.const(True, "bool") if k == ALIVE else (yield path_of(self.op.inits[k], path), ixs, self.outer)
         return (yield from self.next(k, path, ixs))
 
     def next(self, k: int, path: tuple[str, ...], ixs: Ixs) -> Nodes:
@@ -266,9 +266,9 @@ class WhileLoop:
             for n, f in enumerate(fires):
                 out = both(v, out, opposite(v, f)) if isinstance(info.leaves[n].op, kir.Break) else out
             return out
-        out = yield _path(info.region.yields[k], path), ixs, env
+        out = yield path_of(info.region.yields[k], path), ixs, env
         for f, leave in reversed(list(zip(fires, info.leaves, strict=True))):
-            out = choice(v, f, (yield _path(leave.op.values[k], path), ixs, env), out)
+            out = choice(v, f, (yield path_of(leave.op.values[k], path), ixs, env), out)
         return out
 
     def goes(self) -> Generator[Request, int, list[int]]:
@@ -281,7 +281,7 @@ class WhileLoop:
 @construction("while", "inits cond body", records=True)
 def _while(v: Values, op: kir.While, n: int, ixs: Ixs, path: tuple[str, ...]) -> Steps:
     outer, part = v.env, (n, path, ixs)
-    axis = v.axis(ZERO, v.taken(_path(op.results[n], path), ixs), "while")
+    axis = v.axis(ZERO, v.taken(path_of(op.results[n], path), ixs), "while")
     loops: list[Loop] = v.loops.setdefault((region_of(v, op), outer.number, axis), [])
     for known in loops:
         if known.serves(part):
@@ -299,20 +299,20 @@ def _if(v: Values, op: kir.If, n: int, ixs: Ixs, path: tuple[str, ...]) -> Steps
     c = yield op.cond, ()
     for text, r in (("true", op.then), ("false", op.otherwise)):
         if v.is_const(c, text):
-            return (yield _path(r.yields[n], path), ixs)
-    a = yield _path(op.then.yields[n], path), ixs
-    b = yield _path(op.otherwise.yields[n], path), ixs
+            return (yield path_of(r.yields[n], path), ixs)
+    a = yield path_of(op.then.yields[n], path), ixs
+    b = yield path_of(op.otherwise.yields[n], path), ixs
     return choice(v, c, a, b)
 
 
 @construction("make_record", "names values", records=True)
 def _make_record(v: Values, op: kir.MakeRecord, n: int, ixs: Ixs, path: tuple[str, ...]) -> Steps:
-    return (yield _path(op.values[op.names.index(path[0])], path[1:]), ixs)
+    return (yield path_of(op.values[op.names.index(path[0])], path[1:]), ixs)
 
 
 @construction("get_field", "x name", records=True)
 def _get_field(v: Values, op: kir.GetField, n: int, ixs: Ixs, path: tuple[str, ...]) -> Steps:
-    return (yield _path(op.x, (op.name, *path)), ixs)
+    return (yield path_of(op.x, (op.name, *path)), ixs)
 
 
-__all__ = ["both", "choice", "holds", "opposite", "stepping", "within"]
+__all__ = ["both", "choice", "holds", "opposite", "path_of", "region_of", "stepping", "within"]

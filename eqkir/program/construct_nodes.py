@@ -109,10 +109,14 @@ class Nodes:
             if found is None or found[1] in avoid or kind != "loop":
                 raise fail(SLICE, "a slice is used along two axes", accepted="one axis of the slice's extent", stage=STAGE)
             return found
-        if any(a.args[0] in self._slices for a in atoms(extent) if a.op == "sym"):
+        if self.is_slice(extent):
             raise fail(SLICE, f"an axis of extent {extent}", accepted="one axis of the slice's extent", stage=STAGE)
         name = self.axis(extent, avoid, kind)
         return self.coordinate(name), name
+
+    def is_slice(self, extent: Expr) -> bool:
+        """Whether the extent is that of a slice, or made of it."""
+        return any(a.args[0] in self._slices for a in atoms(extent) if a.op == "sym")
 
     def coordinate(self, axis: str) -> Expr:
         """The position along the dimension that an axis was made for."""

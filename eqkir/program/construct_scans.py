@@ -4,9 +4,11 @@ traversed backwards; an exclusive one scans the elements before. Read at any oth
 from __future__ import annotations
 
 from eqkir.base import dtypes
+from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import WIDENED
 from eqkir.base.expr import ONE, ZERO, Expr, emax, eq
 from eqkir.kir import model as kir
+from eqkir.program.construct_codes import SLICE, STAGE
 from eqkir.program.construct_env import Ixs, Steps, construction
 from eqkir.program.construct_keep import kept, own_axes, plain
 from eqkir.program.construct_loops import both, choice
@@ -23,6 +25,8 @@ def _scan(v: Values, op: kir.Scan, n: int, ixs: Ixs) -> Steps:
     others = frozenset().union(*(v.axes_of(x) for i, x in enumerate(ixs) if i != d))
     if extent == ONE:
         return (yield from _along(v, op, n, ixs, None))
+    if v.is_slice(extent):
+        raise fail(SLICE, "a scan along a slice", accepted="region_scan", stage=STAGE)
     axis = plain(v, v.fold(extent - ONE - e) if op.reverse else e, extent)
     if axis is not None and axis not in others:
         v.wishes.setdefault(axis, set()).add("reverse" if op.reverse and e != v.coordinate(axis) else "forward")

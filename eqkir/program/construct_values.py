@@ -198,7 +198,7 @@ class Values(Nodes):
     def predicate(self, axis: str) -> Expr | None:
         """Which coordinates of an axis take part: those of a subregion."""
         bound = self.regions.get(axis)
-        if bound is None:
+        if bound is None or self.kind_of[axis] == "seg":
             return None
         source, begin, end = bound
         at = source + Coord(axis)

@@ -1,5 +1,6 @@
 """A brute-force evaluator of index-notation programs, as eager as a program may be: inside a phase, stores with one loop nest run
 fused point by point, nests one after another in a shuffled order, and only what depends on instance axes alone is computed first.
+Slices of a seg axis are cut at random (sometimes there is one, whose summary is the result).
 Every load checks that nothing of a later version was written where it reads.
 """
 
@@ -13,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from eqkir.base.dtypes import NUMPY, parse
-from eqkir.base.expr import Expr, coords, evaluate
+from eqkir.base.expr import Expr, evaluate
 from eqkir.program import interp_scalar as sc
-from eqkir.program.abstract import BOUND, Abstract, Put, bound_axis
+from eqkir.program.abstract import BOUND, Abstract, Put, VNode, axes_in, bound_axis
 from eqkir.program.construct_groups import reachable
+from eqkir.program.lower import SCANS, scan_axis
 
 Env = dict[str, int]
 
@@ -34,9 +36,27 @@ class Brute:
             if v.role == "workspace":
                 self.arrays[v.name] = np.empty(shape, NUMPY[v.dtype])
             assert self.arrays[v.name].shape == shape, (v.name, shape)
+        self.kind = {a.name: a.kind for a in p.axes}
+        self.slices = {a.name: self.cut(self.extent[a.name]) for a in p.axes if a.kind == "seg"}
+        self.loops: dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]] = {}  # name -> (axis, initial values, next values)
+        for n in p.nodes:
+            if n.op in ("Fold", "While", "State"):
+                k = n.attrs[2]
+                known = self.loops.setdefault(n.attrs[1], (n.attrs[0], n.args[:k], n.args[k : 2 * k]))
+                assert known == (n.attrs[0], n.args[:k], n.args[k : 2 * k]), "one name for two loops"
         self.memo: dict[tuple[int, tuple[int, ...]], Any] = {}
         self.written: dict[int, tuple[int, int]] = {}  # byte address -> (version, alias)
         self.owner: dict[tuple[int, int], tuple[Any, ...]] = {}
+
+    def cut(self, n: int) -> list[range]:
+        inner = sorted(self.rng.sample(range(1, n), self.rng.randrange(n))) if n > 1 and self.rng.random() < 0.7 else []
+        return [range(a, b) for a, b in itertools.pairwise([0, *inner, n])] if n else []
+
+    def steps(self, axis: str, env: Env) -> range:
+        """The coordinates of an axis: of a seg axis the numbers of its slices, of its members those of the current slice."""
+        if self.kind[axis] == "mem":
+            return self.slices[axis.removesuffix(".m")][env[axis.removesuffix(".m")]]
+        return range(len(self.slices[axis])) if axis in self.slices else range(self.extent[axis])
 
     # ---------------------------------------------------------------- memory
     def address(self, view: str, at: tuple[int, ...]) -> int:
@@ -100,13 +120,30 @@ class Brute:
                 return arg(0)[n.attrs[0]]
             case "Arg":
                 return self.formal[n.attrs]
+            case "Form":
+                return self.before(n.attrs[0], n.attrs[1], env)
+            case "State":
+                return self.before(n.attrs[1], n.attrs[3], env)
+            case "Scan":
+                before = None if env[n.attrs[1]] == 0 else self.value(i, {**env, n.attrs[1]: env[n.attrs[1]] - 1})
+                x = arg(0)
+                assert kind(0) == n.dtype
+                return sc.combine(n.attrs[0], np.asarray(sc.identity(n.attrs[0], n.dtype)) if before is None else before, x, n.dtype)
+            case "ScanN":
+                axis, k = n.attrs
+                first = env[axis] == 0
+                left = [self.value(a, env) for a in n.args[:k]] if first else self.value(i, {**env, axis: env[axis] - 1})
+                return self.combined(left, [self.value(a, env) for a in n.args[k : 2 * k]], n.args[2 * k :])
+            case "Fold" | "While":
+                return self.ordered(n, env)
         return self.structured(i, env)
 
     def structured(self, i: int, env: Env) -> Any:
         n = self.p.nodes[i]
         axis = bound_axis(n)
-        points = [{**env, axis: c} for c in range(self.extent[axis])]
+        points = [{**env, axis: c} for c in self.steps(axis, env)]
         operands = n.args[n.attrs[1] : 2 * n.attrs[1]] if n.op == "RedN" else n.args
+        assert n.op in ("Red", "RedN", "Con", "ConAcc"), n.op
         assert all(axis in self.p.free(a) for a in (operands if n.op != "ConAcc" else operands[:2])), (
             "the reduced axis is free in the operand"
         )
@@ -126,12 +163,38 @@ class Brute:
         k = n.attrs[1]
         state = [self.value(a, env) for a in n.args[:k]]
         for e in points:
-            right = [self.value(a, e) for a in n.args[k : 2 * k]]
-            outer = getattr(self, "formal", None)
-            self.formal = {("l", j): s for j, s in enumerate(state)} | {("r", j): s for j, s in enumerate(right)}
-            state = [self.closed(c) for c in n.args[2 * k :]]
-            self.formal = outer
+            state = self.combined(state, [self.value(a, e) for a in n.args[k : 2 * k]], n.args[2 * k :])
         return state
+
+    def combined(self, left: list[Any], right: list[Any], region: tuple[int, ...]) -> list[Any]:
+        outer = getattr(self, "formal", None)
+        self.formal = {("l", j): s for j, s in enumerate(left)} | {("r", j): s for j, s in enumerate(right)}
+        out = [self.closed(c) for c in region]
+        self.formal = outer
+        return out
+
+    def before(self, loop: str, i: int, env: Env) -> Any:
+        """A state before the current step of a loop."""
+        axis, inits, nexts = self.loops[loop]
+        return self.value(inits[i], env) if env[axis] == 0 else self.value(nexts[i], {**env, axis: env[axis] - 1})
+
+    def ordered(self, n: VNode, env: Env) -> list[Any]:
+        axis, loop, k = n.attrs
+        if n.op == "While":
+            step = 0
+            while self.value(n.args[2 * k], {**env, axis: step}):
+                for a in n.args[k : 2 * k]:
+                    self.value(a, {**env, axis: step})
+                step += 1
+                assert step < 10_000
+        else:
+            step = len(self.steps(axis, env))
+            if len(n.args) == 3 * k and step == 1 and self.rng.random() < 0.5:
+                return [self.value(a, {**env, axis: 0}) for a in n.args[2 * k :]]
+            for c in range(step):
+                for a in n.args[k : 2 * k]:
+                    self.value(a, {**env, axis: c})
+        return [self.before(loop, i, {**env, axis: step}) for i in range(k)]
 
     def closed(self, i: int) -> Any:
         """A node of a combine region under the current formals."""
@@ -143,8 +206,11 @@ class Brute:
 
     # ---------------------------------------------------------------- execution
     def points(self, axes: list[str], env: Env) -> Any:
-        for c in itertools.product(*(range(self.extent[a]) for a in axes)):
-            yield {**env, **dict(zip(axes, c, strict=True))}
+        if not axes:
+            yield env
+            return
+        for c in self.steps(axes[0], env):
+            yield from self.points(axes[1:], {**env, axes[0]: c})
 
     def run(self) -> None:
         for g in self.p.groups:
@@ -164,23 +230,35 @@ class Brute:
                 self.value(i, env)  # before any store of the phase
         nests: dict[tuple[str, ...], list[Put]] = {}
         for s in puts:
-            named = dict.fromkeys(a for e in s.ixs for a in sorted(coords(e)) if a not in inside)
+            named = dict.fromkeys(a for e in s.ixs for a in sorted(axes_in(e)) if a not in inside)
             free = set(named).union(*(self.p.free(r) for r in (s.value, s.valid, *s.deps))) - inside
-            assert free == set(named), "every axis of a store is named by its index map"
-            nests.setdefault(tuple(named), []).append(s)
+            assert s.mode != "store" or s.deps or free == set(named), "every axis of a store is named by its index map"
+            order = dict.fromkeys((*named, *sorted(free)))
+            last = {scan_axis(n) for i in reachable(self.p, (s.value, s.valid, *s.deps)) if (n := self.p.nodes[i]).op in SCANS}
+            nests.setdefault(tuple(sorted(order, key=lambda a: (a.endswith(".m"), a in last))), []).append(s)
         order = list(nests)
         self.rng.shuffle(order)
         for nest in order:
             for e in self.points(list(nest), env):
                 ready = [(s, self.effect(s, e)) for s in nests[nest]]
+                for i in reachable(self.p, [r for s in nests[nest] for r in (s.value, s.valid, *s.deps)]):
+                    n = self.p.nodes[i]
+                    if n.op == "State" and self.p.free(i) <= set(e):  # the step is made before the next one
+                        for a in n.args[n.attrs[2] :]:
+                            self.value(a, e)
                 self.rng.shuffle(ready)
                 for s, effect in ready:
                     if effect is not None:
                         at, value = effect
                         where = self.address(s.view, at)
                         who = tuple(sorted((a, e[a]) for a in own))
-                        assert self.owner.setdefault((where, id(s)), (who,)) == (who,), f"two instances write {s.view}{at}"
-                        self.arrays[s.view][at] = value
+                        if s.mode == "store":
+                            assert self.owner.setdefault((where, id(s)), (who,)) == (who,), f"two instances write {s.view}{at}"
+                            self.arrays[s.view][at] = value
+                        else:
+                            dtype = self.p.abi.view(s.view).dtype
+                            fn = {"max": "maximum", "min": "minimum"}.get(s.mode, s.mode)
+                            self.arrays[s.view][at] = sc.binary(fn, self.arrays[s.view][at].copy(), value, dtype)
                         self.written[where] = (s.version, self.p.abi.view(s.view).alias)
 
     def effect(self, s: Put, env: Env) -> tuple[tuple[int, ...], Any] | None:
