@@ -83,6 +83,9 @@ ROWS: dict[str, list[Row]] = {
     "viterbi_f32": [(1, 1, 1), (3, 5, 7), (2, 3, 19), (0, 3, 2), (2, 1, 3)],
     "smith_waterman_i32": [(1, 1, 1), (3, 7, 5), (2, 9, 13), (0, 3, 2), (2, 0, 3), (2, 3, 0)],
     "kmeans_assign_f32": [(1, 1, 1), (19, 5, 7), (33, 17, 4), (0, 3, 2), (5, 3, 0)],
+    "scan_running_sum": [(1,), (7,), (130,), (0,)],
+    "contract_of_scan": [(1, 1, 1), (7, 5, 19), (3, 17, 33), (2, 3, 0), (0, 3, 2)],
+    "reduce_then_scatter": [(1, 1, 1, 1), (3, 7, 19, 5), (5, 33, 2, 7), (2, 3, 0, 4), (0, 3, 2, 3), (2, 3, 4, 0)],
     "helper_coordinates": [(1,), (7,), (33,), (0,)],
 }  # fmt: skip
 #: kernel -> run-time scalars, where those of `corpus.shapes` are not meant
@@ -145,6 +148,7 @@ DATA: dict[str, dict[str, Any]] = {
     "collatz_i64": {"X": {"range": [-3, 60]}},
     "newton_sqrt_f32": {"X": {"uniform": [-1.0, 1000.0]}},
     "skip_and_stop_i32": {"X": {"range": [-40, 150]}},
+    "reduce_then_scatter": {"I": {"around": "V"}},
     "approximate_sigmoid": {"X": _SPREAD},
 }  # fmt: skip
 #: kernel -> outputs that are right in any order of their elements: what is compared is their sorted contents

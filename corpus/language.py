@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from eqkir.kir.builder import Builder, MemoryRef, Value, helper, kernel
+from collections.abc import Sequence
+
+from eqkir.kir.builder import Builder, DomainRef, MemoryRef, Value, helper, kernel
 
 
 @helper({"re": ("f32", ("P", "Q")), "im": ("f32", ("P", "Q"))})
@@ -160,8 +162,115 @@ def approximate_sigmoid(k: Builder) -> None:
     Y[:, :] = k.unary("tanh", k.div(1.0, 1.0 + e, approximate=True), approximate=True)
 
 
+# ------------------------------------------------------------------------------------------------ small folds, compositions
+@kernel
+def fold_sum_rows(k: Builder) -> None:
+    """Row sums as a fold over slices."""
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "f32", (M,))
+    k.noalias(X, Y)
+    zero = k.full((M,), 0.0, "f32")
+    Y[:] = k.region_fold(N, [(X[:, :], 1)], (zero,), lambda s, x: x.sum(axis=1), lambda a, b: a[0] + b[0])[0]
+
+
+@kernel
+def fold_last_place(k: Builder) -> None:
+    """Order matters: the last place of a positive value in each row, -1 where there is none. The slice gives absolute coordinates."""
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "index", (M,))
+    k.noalias(X, Y)
+
+    def summarize(s: DomainRef, x: Value) -> Value:
+        return k.where(x > 0.0, k.indices(s), -1).max(axis=1)
+
+    def later(a: Sequence[Value], b: Sequence[Value]) -> Value:
+        return k.where(b[0] >= 0, b[0], a[0])
+
+    (Y[:],) = k.region_fold(N, [(X[:, :], 1)], (k.full((M,), -1, "index"),), summarize, later)
+
+
+@kernel
+def scan_running_sum(k: Builder) -> None:
+    """Running sums of a vector by slices, and the total."""
+    (N,) = k.symbols("N")
+    X, Y, F = k.view("X", "in", "f32", (N,)), k.view("Y", "out", "f32", (N,)), k.view("F", "out", "f32", ())
+    k.noalias(X, Y, F)
+    zero = k.const(0.0, "f32")
+
+    def add(a: Sequence[Value], b: Sequence[Value]) -> Value:
+        return a[0] + b[0]
+
+    (y,), (f,) = k.region_scan(
+        N, [X[:]], (zero,), (zero,), lambda s, x: x.sum(), add, add, lambda s, x, before: x.cumsum(0) + before[0]
+    )
+    Y[:], F[()] = y, f
+
+
+@kernel
+def sign_and_fma(k: Builder) -> None:
+    """The sign bit of X on the fused x·y + 1."""
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "f32", (M, N)), k.view("Y", "inout", "f32", (M, N))
+    k.noalias(X, Y)
+    x = X[:, :]
+    value = k.fma(x, Y[:, :], 1.0).abs().bitcast("u32")
+    Y[:, :] = (value | (x.bitcast("u32") & 0x80000000)).bitcast("f32")
+
+
+@kernel
+def arg_reduce_rows(k: Builder) -> None:
+    """Built-in arg-reductions: both extremes of each row and where they are."""
+    M, N = k.symbols("M", "N")
+    X, Y, I, J = k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "f32", (M,)), *(k.view(n, "out", "i32", (M,)) for n in "IJ")
+    k.noalias(X, Y, I, J)
+    Y[:], I[:] = k.arg_reduce("argmax", X[:, :], 1, "i32")
+    J[:] = k.arg_reduce("argmin", X[:, :], 1, "i32")[1]
+
+
+@kernel
+def contract_of_scan(k: Builder) -> None:
+    """A matrix product of running sums."""
+    M, N, K = k.symbols("M", "N", "K")
+    A, B, Y = k.view("A", "in", "f32", (M, K)), k.view("B", "in", "f32", (K, N)), k.view("Y", "out", "f32", (M, N))
+    k.noalias(A, B, Y)
+    Y[:, :] = k.matmul(A[:, :].cumsum(1), B[:, :])
+
+
+@kernel
+def reduce_then_scatter(k: Builder) -> None:
+    """Sums over two axes, scattered by data."""
+    A, B, C = k.symbols("A", "B", "C")
+    V = k.symbol("V")
+    X, I, Y = k.view("X", "in", "f32", (A, B, C)), k.view("I", "in", "i32", (B,)), k.view("Y", "inout", "f32", (V,))
+    k.noalias(X, I, Y)
+    i = I[:].cast("index")
+    Y.scatter_reduce("add", i, X[:, :, :].sum(axis=(0, 2)), valid=(i >= 0) & (i < V))
+
+
+@kernel
+def fold_with_epilogue(k: Builder) -> None:
+    """A fold of maxima and their sum, whose results steer a gather and a sort of clamp."""
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "f32", (M, N))
+    k.noalias(X, Y)
+    x = X[:, :]
+
+    def merge(a: Sequence[Value], b: Sequence[Value]) -> tuple[Value, Value]:
+        return a[0].maximum(b[0]), a[1] + b[1]
+
+    start = (k.full((M,), 0.0, "f32"), k.full((M,), 0, "i32"))
+    top, count = k.region_fold(
+        N, [(x, 1)], start, lambda s, part: (part.maximum(0.0).max(axis=1).maximum(0.0), (part > 0.0).cast("i32").sum(axis=1)), merge
+    )
+    m, n = k.indices(M)[:, None], k.indices(N)
+    shifted = n + count.cast("index")[:, None]
+    Y[:, :] = x.gather((m, shifted), valid=shifted < N, fill=-1.0).minimum(top[:, None] * 0.5)
+
+
 KERNELS = [
-    helper_records, helper_coordinates, helper_effects, carried_record, iteration_private_buffer, iteration_private_unwritten,
+    fold_sum_rows, fold_last_place, scan_running_sum, sign_and_fma, arg_reduce_rows, contract_of_scan, reduce_then_scatter,
+    fold_with_epilogue, helper_records, helper_coordinates, helper_effects, carried_record,
+    iteration_private_buffer, iteration_private_unwritten,
     workspace_transpose, workspace_counts, split_subregions, approximate_sigmoid,
 ]  # fmt: skip
 HELPERS = [square, fourth_power, place, accumulate]

@@ -19,6 +19,8 @@ PENDING: frozenset[str] = frozenset(
         "monte_carlo_pi_partials", "random_words_u32", "top_k_f32", "bitonic_sort_rows_f32", "nucleus_partials_f32",
         "fft_radix2_f32", "haar_f32", "cholesky_f32", "triangular_solve_f32", "householder_qr_f32", "viterbi_f32",
         "smith_waterman_i32", "collatz_i64", "newton_sqrt_f32", "skip_and_stop_i32", "helper_records", "helper_coordinates",
+        "fold_sum_rows", "fold_last_place", "scan_running_sum", "sign_and_fma", "arg_reduce_rows", "contract_of_scan",
+        "reduce_then_scatter", "fold_with_epilogue",
         "helper_effects", "carried_record", "iteration_private_buffer", "iteration_private_unwritten", "workspace_transpose",
         "workspace_counts", "split_subregions", "approximate_sigmoid",
     }

@@ -55,7 +55,10 @@ class _Names:
         """An extent with its names renewed; an operator is no name."""
         if isinstance(e, (list, tuple)):
             return [e[0], *map(self.extent, e[1:])]
-        return self(e) if isinstance(e, str) else e
+        if not isinstance(e, str) or e in self.ids:
+            return self(e)
+        base, dot, bound = e.rpartition(".")  # a bound of a domain
+        return f"{self(base)}{dot}{bound}"
 
 
 def _plain(x: Any) -> Any:

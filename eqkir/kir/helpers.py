@@ -176,11 +176,14 @@ class _Inliner:
         known |= {v.id: self.name(x) for v, x in zip(h.views, call.views, strict=True)}
         known |= {c.id: c.id for c in h.constexprs}
 
+        domains = {a.id for a in h.args if a.dtype == "domain"}
+
         def name(id: str) -> str:
             return known.get(id) or prefix + id
 
         def symbol(id: str) -> Any:
-            return self.extent(extent_json(env[Sym(id)])) if id in h.symbols else name(id)
+            given = id in h.symbols or id.rpartition(".")[0] in domains
+            return self.extent(extent_json(env[Sym(id)])) if given and Sym(id) in env else name(id)
 
         def extent(e: Any) -> Any:
             return _renamed(e, symbol)

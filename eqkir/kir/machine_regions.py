@@ -22,8 +22,11 @@ def at_slice(m: M, op: Fold, region: Region, name: str, cut: tuple[int, int], be
         m.move(lambda a, axis=axis: a[(slice(None),) * (axis + 1) + (slice(start, stop),)], m.env[x])  # type: ignore[misc]
         for x, axis in zip(op.xs, op.axes, strict=True)
     ]
-    captures = [m.env[c] for c in op.captures]
-    m.bind(region.args[1:], [*sliced, *between, *captures])
+    first = len(region.args) - len(op.captures)
+    captured = list(zip(region.args[first:], op.captures, strict=True))
+    m.domains.update({a.id: m.domains[c] for a, c in captured if c in m.domains})
+    captures = [(a, m.env[c]) for a, c in captured if c not in m.domains]
+    m.bind([*region.args[1:first], *(a for a, _ in captures)], [*sliced, *between, *(v for _, v in captures)])
     return m.merged(m.block(region.body, region.yields, f"{m.pointer}/{name}/body"))[1]
 
 

@@ -148,8 +148,9 @@ class Scopes:
         except (ValueError, RecursionError, ZeroDivisionError):
             return  # the types say so
         for s in symbols_of(x):
-            if s in self.defined and s not in self.values and (self.defined[s][1] is not None):
-                self.use(s, op, scope, pointer, lexical)
+            base = s if s in self.defined else s.removesuffix(".begin").removesuffix(".end")
+            if base in self.defined and base not in self.values and self.defined[base][1] is not None:
+                self.use(base, op, scope, pointer, lexical)
 
     # ------------------------------------------------------------------ uses
     def use(self, x: str, op: Op | None, scope: tuple[str, ...], pointer: str, visible: list[set[str]]) -> None:

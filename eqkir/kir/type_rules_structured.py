@@ -6,7 +6,7 @@ from eqkir.base.dtypes import FLOATS, INTS, WIDENED
 from eqkir.base.expr import Expr, Int, Sym, mul, substitute
 from eqkir.kir import ops
 from eqkir.kir.extents import symbols_of
-from eqkir.kir.model import Region
+from eqkir.kir.model import Region, Spec
 from eqkir.kir.type_rules import NUMBERS, Types, combine, operands
 from eqkir.kir.type_rules_control import arguments, yields
 from eqkir.kir.types import Context, DomainType, TensorType, Type, TypeFault, type_rule
@@ -65,6 +65,7 @@ def _histogram(op: ops.Histogram, ctx: Context) -> Types:
 
 # ------------------------------------------------------------------------------------------------ folds over slices
 Fold = ops.RegionFold | ops.RegionScan
+FRESH = Spec(dtype="domain")
 
 
 def _slice(op: Fold, r: Region, at: str, between: tuple[Type, ...], captures: tuple[Type, ...], ctx: Context) -> Expr:
@@ -81,14 +82,19 @@ def _slice(op: Fold, r: Region, at: str, between: tuple[Type, ...], captures: tu
     length = Sym(name)
     sliced = []
     for x, axis in zip(op.xs, op.axes, strict=True):
-        t = ctx.tensor(x, "xs")
-        sliced.append(TensorType(t.dtype, tuple(length if i == axis else e for i, e in enumerate(t.shape))))
+        whole = ctx.tensor(x, "xs")
+        sliced.append(TensorType(whole.dtype, tuple(length if i == axis else e for i, e in enumerate(whole.shape))))
     slice_ = DomainType(Sym(f"{name}.begin"), Sym(f"{name}.end"), 1, length)
-    arguments(r, (slice_, *sliced, *between, *captures), at, ctx, "REGION")
+    own = [a.id for a in r.args[n - len(captures) :]]
+    expected = [ctx.spec(FRESH, x, "") if isinstance(t, DomainType) else t for x, t in zip(own, captures, strict=True)]
+    arguments(r, (slice_, *sliced, *between, *expected), at, ctx, "REGION")
     ctx.types[name] = DomainType(slice_.begin, slice_.end, source.step, length, op.domain)
-    for i, c in enumerate(op.captures):  # a captured integer scalar means what it means outside
-        if isinstance(held := captures[i], TensorType) and held.dtype in INTS and not held.shape:
-            ctx.meaning[r.args[n - len(captures) + i].id] = ctx.meaning.get(c, Sym(c))
+    for arg, c, held in zip(own, op.captures, captures, strict=True):  # what is captured means what it means outside
+        if isinstance(held, DomainType):
+            ctx.types[arg] = held
+            ctx.slices |= {arg} if c in ctx.slices else set()
+        elif isinstance(held, TensorType) and held.dtype in INTS and not held.shape:
+            ctx.meaning[arg] = ctx.meaning.get(c, Sym(c))
     ctx.inside(r, at)
     return length
 
@@ -105,7 +111,7 @@ def _fold(op: Fold, ctx: Context) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
         if not ctx.extents.equal(t.shape[axis], d.length):
             what = f"axis {axis} of {x} has extent {t.shape[axis]}, the domain {d.length}"
             raise TypeFault("SHAPE", what, f"xs/{i}", "the domain's length")
-    captures = tuple(_captured(ctx.type_of(c), c, f"captures/{i}", ctx) for i, c in enumerate(op.captures))
+    captures = tuple(_captured(c, f"captures/{i}", ctx) for i, c in enumerate(op.captures))
     state: tuple[Type, ...] = tuple(ctx.value(x, f"identity/{i}") for i, x in enumerate(op.identity))
     if not state:
         raise TypeFault("REGION", "no state", "identity", "at least one")
@@ -117,8 +123,10 @@ def _fold(op: Fold, ctx: Context) -> tuple[tuple[Type, ...], tuple[Type, ...]]:
     return state, captures
 
 
-def _captured(t: Type, id: str, at: str, ctx: Context) -> Type:
-    return ctx.value(id, at) if not isinstance(t, DomainType) else ctx.tensor(id, at)
+def _captured(id: str, at: str, ctx: Context) -> Type:
+    """A tensor, a record or a domain."""
+    t = ctx.type_of(id)
+    return t if isinstance(t, DomainType) else ctx.value(id, at)
 
 
 @type_rule("region_fold")

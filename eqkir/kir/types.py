@@ -140,7 +140,7 @@ class Context:
         return c
 
     def named(self, name: str, at: str) -> Expr:
-        """What a name in an extent stands for: a symbol or parameter, an integer scalar, or the length of a domain."""
+        """What a name in an extent stands for: a symbol or parameter, an integer scalar, the length of a domain d, or d.begin, d.end."""
         t = self.types.get(name)
         if isinstance(t, DomainType):
             return t.length
@@ -148,6 +148,9 @@ class Context:
             return Sym(name)
         if isinstance(t, TensorType) and t.dtype in INTEGER_DTYPES and not t.shape:
             return self.meaning.get(name, Sym(name))
+        base, _, bound = name.rpartition(".")
+        if t is None and bound in ("begin", "end") and isinstance(d := self.types.get(base), DomainType):
+            return d.begin if bound == "begin" else d.end
         if t is not None:
             raise TypeFault("SYMBOL", f"{name} ({t}) is no extent", at, "an integer scalar or a domain")
         raise TypeFault("SYMBOL", f"unknown symbol {name}", at, " ".join(sorted(self.names)))

@@ -377,6 +377,31 @@ def workspace(t: Any) -> Any:
     return b - b.max(1, keepdims=True, initial=-np.inf)
 
 
+def last_place(x: Any) -> Any:
+    return np.where(x > 0, np.arange(x.shape[1]), -1).max(1, initial=-1)
+
+
+def extremes(t: Any) -> Any:
+    x = t["X"]
+    if not x.shape[1]:
+        big = np.full(len(x), 2**31 - 1)
+        return {"Y": np.full(len(x), -np.inf), "I": big, "J": big}
+    return {"Y": x.max(1), "I": x.argmax(1), "J": x.argmin(1)}
+
+
+def reduce_then_scatter(t: Any) -> Any:
+    return added("Y", "S")({**t, "S": t["X"].sum((0, 2))})
+
+
+def epilogue(t: Any) -> Any:
+    x = t["X"]
+    top, count = x.max(1, initial=0, keepdims=True), (x > 0).sum(1, keepdims=True)
+    at = np.arange(x.shape[1]) + count
+    inside = at < x.shape[1]
+    moved = np.where(inside, np.take_along_axis(x, np.where(inside, at, 0), 1), -1) if x.size else x
+    return np.minimum(moved, top * 0.5)
+
+
 def split(t: Any) -> Any:
     i = np.arange(t["X"].size)
     return np.where(i < 3, t["X"] + i, t["X"] * 2 - i)
@@ -410,6 +435,11 @@ WANT: dict[str, Any] = {
     "newton_sqrt_f32": lambda t: np.sqrt(np.maximum(t["X"], 0)), "skip_and_stop_i32": skip_and_stop, "helper_records": records,
     "helper_coordinates": lambda t: t["X"] * 2, "helper_effects": lambda t: t["X"].sum(0),
     "carried_record": lambda t: {"Y": t["X"].mean(1) if t["X"].shape[1] else np.zeros(len(t["X"])), "Z": spread(t["X"])},
+    "fold_sum_rows": lambda t: t["X"].sum(1), "fold_last_place": lambda t: last_place(t["X"]),
+    "scan_running_sum": lambda t: {"Y": np.cumsum(t["X"]), "F": t["X"].sum()},
+    "sign_and_fma": lambda t: np.copysign(t["X"] * t["Y"] + 1, t["X"]), "arg_reduce_rows": extremes,
+    "contract_of_scan": lambda t: np.cumsum(t["A"], 1) @ t["B"], "reduce_then_scatter": reduce_then_scatter,
+    "fold_with_epilogue": epilogue,
     "iteration_private_buffer": windows, "iteration_private_unwritten": lambda t: t["X"][:, ::-1], "workspace_transpose": workspace,
     "workspace_counts": lambda t: counts(t["X"] & 15, 16) * 2, "split_subregions": split,
 }  # fmt: skip

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from eqkir.kir import canonical, kernel, load_bytes, module
-from eqkir.kir.model import BINARY, COMPARE, OPERATIONS, UNARY
+from eqkir.kir.model import BINARY, COMPARE, OPERATIONS, UNARY, Helper, Module
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "kir.md").read_text(encoding="utf-8")
@@ -24,6 +24,25 @@ def test_the_example_in_python_is_the_example_in_json() -> None:
     exec(block("python"), names)
     assert canonical(module(names["softmax"])) == canonical(load_bytes(block("json").encode()))  # type: ignore[arg-type]
     assert json.loads(block("json")) == json.loads(canonical(load_bytes(block("json").encode())))
+
+
+def test_every_piece_of_json_is_of_the_schema() -> None:
+    blocks = [json.loads(b) for b in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
+    assert len(blocks) >= 4
+    for b in blocks:
+        if "kir" in b:
+            Module.model_validate_json(json.dumps(b))
+        elif "op" in b:
+            OPERATIONS[b["op"]].model_validate_json(json.dumps(b))
+        else:
+            Helper.model_validate_json(json.dumps(b))
+
+
+def test_the_page_of_operations_is_what_the_tool_writes() -> None:
+    from tools.operations import examples, page
+
+    assert (ROOT / "docs" / "operations.md").read_text(encoding="utf-8") == page()
+    assert set(examples()) == set(OPERATIONS)
 
 
 def test_every_operation_and_function_is_listed() -> None:
