@@ -76,8 +76,8 @@ def quantize_q8k(x: Array) -> Array:
 def pack_q8k(ds: Array, q: Array) -> Array:
     """Records from scales ``[...]`` and i8 values ``[..., 256]``."""
     bsum = q.reshape(*q.shape[:-1], 16, 16).sum(-1, dtype=np.int16)
-    parts = [ds[..., None].astype("<f4"), q, bsum.astype("<i2")]
-    return np.concatenate([np.ascontiguousarray(p).view(np.uint8).reshape(*q.shape[:-1], -1) for p in parts], -1)
+    parts = [(ds[..., None].astype("<f4"), 4), (q, 256), (bsum.astype("<i2"), 32)]
+    return np.concatenate([np.ascontiguousarray(p).view(np.uint8).reshape(*q.shape[:-1], size) for p, size in parts], -1)
 
 
 def unpack_q8k(records: Array) -> tuple[Array, Array, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,12 +11,20 @@ from eqkir.base.dtypes import FLOATS
 from eqkir.kir import interval
 from eqkir.kir.envelope_machine import Enveloper
 from eqkir.kir.floats import Array, grid
-from eqkir.kir.interval import Num, at, both, joined, move
+from eqkir.kir.interval import Num, at, both, joined, move, unit
 from eqkir.kir.machine import to_rank
+from eqkir.kir.model import Binary, Cast, Fma, Unary
 from eqkir.kir.reference_structured import leaves
 
 #: safety factor on the largest radius over the followed trees
 TREES = 2.0
+#: roundings at the largest magnitude that another tree may have where the followed ones have none
+ROUNDINGS = 8
+#: pointwise functions that pass values on or decide; the others round (or may)
+DECIDING = (
+    "neg", "abs", "not", "isnan", "isinf", "isfinite", "floor", "ceil", "round_even", "and", "or", "xor", "shl", "shr", "floordiv", "mod",
+    "maximum", "minimum", "maximum_num", "minimum_num",
+)  # fmt: skip
 
 
 def generic(m: Enveloper, op: Any) -> None:
@@ -31,7 +39,8 @@ def generic(m: Enveloper, op: Any) -> None:
         flat = [move(lambda v: leaves([v], op.axes, batch)[0][0], x) for x in xs]  # [n, batch * count]
         with interval.enclosing_reals():
             trees = [*_sequential(m, op, flat, start, count), _balanced(m, op, flat, count)]
-        out = [move(lambda v: v.reshape(batch, *others), hull([t[c] for t in trees])) for c in range(len(start))]
+        rooms = _rooms(op, flat, trees)
+        out = [move(lambda v: v.reshape(batch, *others), hull([t[c] for t in trees], rooms[c])) for c in range(len(start))]
     m.env.update(zip(op.results, out, strict=True))
 
 
@@ -88,8 +97,55 @@ def _append(x: Num, rest: Num, start: int) -> Num:
     return Num(x.dtype, lo, hi, join(x.nan, rest.nan), join(x.amb, rest.amb))
 
 
-def hull(trees: Sequence[Num]) -> Num:
-    """One component over the followed trees: certain when all agree, else the largest radius times `TREES` about the first."""
+class Room(NamedTuple):
+    """What other trees than the followed ones may do to a component that is computed, not chosen: `floor`, the radius that roundings
+    at the largest magnitude ask for; `infinite`: an infinity among the members, which other trees may turn into NaN."""
+
+    floor: Array
+    infinite: Array
+
+
+def computed(op: Any) -> list[bool]:
+    """Which yields of a combine are computed by rounding operations; the others are chosen among what was given."""
+    rounding: set[str] = set()
+    for o in op.combine.body:
+        rounds = isinstance(o, (Fma, Cast)) or (isinstance(o, (Binary, Unary)) and o.fn not in DECIDING)
+        if rounds or any(x in rounding for x in o.operands()):
+            rounding.update(o.results)
+    return [y in rounding for y in op.combine.yields]
+
+
+def room(dtype: str, count: Array | int, largest: Array, infinite: Array) -> Room:
+    """The room of `count` members whose states have at most the magnitude `largest`."""
+    return Room(np.minimum(np.maximum(np.asarray(count) - 1, 0), ROUNDINGS) * unit(dtype) * largest, infinite)
+
+
+def magnitude(x: Num) -> tuple[Array, Array]:
+    """The largest finite |x|, elementwise, and where x may be infinite."""
+    size = np.maximum(np.abs(x.lo), np.abs(x.hi)).astype(np.float64)
+    amb, nan = (np.zeros(x.shape, bool) if v is None else v for v in (x.amb, x.nan))
+    return np.where(np.isfinite(size) & ~nan, size, 0.0), np.isinf(size) & ~amb
+
+
+def _rooms(op: Any, flat: Sequence[Num], trees: Sequence[Sequence[Num]]) -> list[Room | None]:
+    """By component: members lie along axis 0 of `flat`."""
+    leaves_ = [magnitude(f) if f.dtype in FLOATS else None for f in flat]
+    infinite = np.logical_or.reduce([v[1].any(0) for v in leaves_ if v is not None] or [np.zeros(1, bool)])
+    out: list[Room | None] = []
+    for c, (leaf, by_rounding) in enumerate(zip(leaves_, computed(op), strict=True)):
+        if leaf is None or not by_rounding:
+            out.append(None)
+            continue
+        largest = np.maximum.reduce([leaf[0].max(0), *(magnitude(t[c])[0] for t in trees)])
+        out.append(room(flat[c].dtype, flat[c].shape[0], largest, infinite))
+    return out
+
+
+def hull(trees: Sequence[Num], space: Room | None = None) -> Num:
+    """One component over the followed trees: certain when all agree, else the largest radius times `TREES` about the first.
+
+    With `space` (the component is computed) the radius is at least its floor, and infinities are ambiguous.
+    """
     dtype = trees[0].dtype
     amb = None
     for t in trees:
@@ -106,6 +162,10 @@ def hull(trees: Sequence[Num]) -> Num:
     mid = trees[0].lo / 2 + trees[0].hi / 2
     radius = np.maximum(hi - mid, mid - lo) * TREES
     finite = np.isfinite(lo) & np.isfinite(hi)
+    if space is not None:
+        radius, sharp = np.maximum(radius, space.floor), sharp & (space.floor == 0)
+        amb = both(amb, ~finite & ~nan, nan & space.infinite)
+        nan = nan & ~space.infinite
     low = np.where(sharp | ~finite, lo, grid(mid - radius, dtype))
     high = np.where(sharp | ~finite, hi, grid(mid + radius, dtype))
     low, high = interval.zero_signs(low, high, signs.all((0, 1)) | ~signs.any((0, 1)))

@@ -13,18 +13,20 @@ from eqkir.kir.envelope_machine import Enveloper, rule
 from eqkir.kir.interval import joined, plain
 from eqkir.kir.machine import Record
 
+#: slices of the finest cut that is followed
+MOST = 64
 Followed = Callable[[Any, Any, regions.Cuts, str], list[Any]]
 
 
 def _follow(m: Enveloper, op: Any, evaluate: Followed) -> None:
-    """The hull over one slice, slices of about √n points in a balanced tree, and single points from the left."""
+    """The hull over one slice, slices of about √n points in a balanced tree, and single points (or `MOST` slices) from the left."""
     n = m.domains[op.domain].length
     if n == 0:
         values = evaluate(m, op, [], "plain")
     else:
         cuts: list[tuple[regions.Cuts, str]] = [([(0, n)], "plain")]
         if n > 1:
-            cuts += [(regions.blocks(n, max(2, math.isqrt(n))), "pairwise"), (regions.single(n), "plain")]
+            cuts += [(regions.blocks(n, max(2, math.isqrt(n))), "pairwise"), (regions.blocks(n, -(-n // MOST)), "plain")]
         with interval.enclosing_reals():
             ways = [evaluate(m, op, c, order) for c, order in cuts]
         values = [_hull(vs) for vs in zip(*ways, strict=True)]

@@ -9,7 +9,7 @@ import numpy as np
 from eqkir.base.dtypes import FLOATS, NUMPY, WIDENED
 from eqkir.kir import elementwise, interval, interval_arithmetic, interval_reduce, interval_scan
 from eqkir.kir.elementwise import NAME
-from eqkir.kir.envelope_generic import hull
+from eqkir.kir.envelope_generic import Room, computed, hull, magnitude, room
 from eqkir.kir.envelope_machine import Enveloper, rule
 from eqkir.kir.interval import Num, at, both, exact, less, move, stacked
 from eqkir.kir.machine import to_rank
@@ -59,7 +59,7 @@ def _prefixes(fn: str, x: Num, acc: str) -> Num:
 
 
 def _generic(m: Enveloper, op: Any, xs: list[Num], n: int) -> None:
-    """The sequential tree and Sklansky's, with the reals enclosed; each prefix as a generic reduction."""
+    """The sequential tree, Sklansky's and chunks with a carry, with the reals enclosed; each prefix as a generic reduction."""
     batch = m.batch
     fronts = [move(lambda a: np.moveaxis(np.broadcast_to(a, (batch, *a.shape[1:])), op.axis + 1, 0), x) for x in xs]
     rest = fronts[0].shape[1:]
@@ -75,11 +75,33 @@ def _generic(m: Enveloper, op: Any, xs: list[Num], n: int) -> None:
         return scanned(op, n, inclusive, first)
 
     with m.nested(count), interval.enclosing_reals():
-        trees = [state("pairwise"), state("plain")]
+        trees = [state(order) for order in ("pairwise", "plain", "reversed")]
     size = int(np.prod(rest, dtype=np.int64))
+    ways = [[stacked([move(lambda a: np.broadcast_to(a, (size,))[None], s[c]) for s in t], 0) for t in trees] for c in range(len(flat))]
+    spaces = _spaces(op, flat, ways)
     for c, r in enumerate(op.results):
-        ways = [stacked([move(lambda a: np.broadcast_to(a, (size,))[None], s[c]) for s in t], 0) for t in trees]
-        m.env[r] = move(lambda a: np.moveaxis(a.reshape(n, *rest), 0, op.axis + 1), hull(ways))
+        m.env[r] = move(lambda a: np.moveaxis(a.reshape(n, *rest), 0, op.axis + 1), hull(ways[c], spaces[c]))
+
+
+def _spaces(op: Any, flat: list[Num], ways: list[list[Num]]) -> list[Room | None]:
+    """The room of every prefix, by component: members before it (also the next one, for exclusive scans) and its states."""
+
+    def running(x: Any, f: Any) -> Any:
+        way = slice(None, None, -1 if op.reverse else 1)
+        return f.accumulate(x[way], 0)[way]
+
+    leaves = [magnitude(f) if f.dtype in FLOATS else None for f in flat]
+    infinite = running(np.logical_or.reduce([v[1] for v in leaves if v is not None] or [np.zeros(flat[0].shape, bool)]), np.logical_or)
+    n = flat[0].shape[0]
+    count = np.arange(1, n + 1)[:: -1 if op.reverse else 1, None]
+    out: list[Room | None] = []
+    for leaf, by_rounding, way, x in zip(leaves, computed(op), ways, flat, strict=True):
+        if leaf is None or not by_rounding:
+            out.append(None)
+            continue
+        largest = np.maximum.reduce([running(leaf[0], np.maximum), *(running(magnitude(w)[0], np.maximum) for w in way)])
+        out.append(room(x.dtype, count - bool(op.exclusive), largest, infinite))
+    return out
 
 
 # ------------------------------------------------------------------------------------------------ arg-reduction

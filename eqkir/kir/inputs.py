@@ -3,6 +3,9 @@
 Variants: ``plain`` contiguous; ``special`` contiguous with infinities, NaN, ±0, subnormals, huge and tiny values sprinkled in;
 ``strided`` every axis with gaps; ``transposed`` permuted strides; ``offset`` an odd element offset; ``negative`` negative
 strides; ``broadcast`` zero strides on ``in`` views; ``overlap`` views that share memory where no noalias set forbids it.
+
+Integers that steer (coordinates, offsets, page tables, labels, metadata, encoded bytes) are valid: what they mean is inferred from
+their use (`kir.input_uses`) or told by `data` (`kir.input_data`). Views with such contents keep them in every variant.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from eqkir.kir import binding
 from eqkir.kir.binding import infer_symbols
 from eqkir.kir.elementwise import constant
 from eqkir.kir.floats import FORMATS, Array, narrow
+from eqkir.kir.input_data import STRUCTURED, make
+from eqkir.kir.input_uses import infer_entries
 from eqkir.kir.memory import ViewArg, row_major
 from eqkir.kir.model import Constexpr, Kernel, Scalar, View
 
@@ -31,11 +36,13 @@ def make_inputs(
     variant: str = "plain",
     constexprs: Mapping[str, binding.Literal] | None = None,
     scalars: Mapping[str, Any] | None = None,
+    data: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, ViewArg | Any]:
     """Arguments for `kernel` at the extents `symbols` (all symbols; integer constexprs in shapes take their value or default).
 
-    `scalars` fixes scalars by name; the others are drawn: floats near 1, integers in [1, 4]. The same arguments give the same
-    bytes. Raises ValueError for an unknown variant, EQK-REF-SYMBOL when an extent has no value.
+    `scalars` fixes scalars by name; the others are drawn: floats near 1, integers in [1, 4]. `data`: entries of `kir.input_data` by view,
+    beside those that are inferred. The same arguments give the same bytes. Raises ValueError for an unknown variant or entry,
+    EQK-REF-SYMBOL when an extent has no value.
     """
     if variant not in VARIANTS:
         raise ValueError(f"unknown variant {variant!r}, one of {VARIANTS}")
@@ -45,16 +52,29 @@ def make_inputs(
         if isinstance(p, Constexpr) and p.type == "int":
             extents[p.id] = int((constexprs or {}).get(p.id, p.default))
     out: dict[str, ViewArg | Any] = {}
+    entries = {**infer_entries(kernel), **(data or {})}
+    counted = {e["places_of"] for e in entries.values() if "places_of" in e}  # what other contents describe stays as it is
+    made: dict[str, Array] = {}
     for p in kernel.params:
         if isinstance(p, Scalar):
             drawn = float(rng.uniform(0.5, 1.5)) if p.dtype in FLOATS else int(rng.integers(1, 5))
-            out[p.id] = constant((scalars or {}).get(p.id, drawn), p.dtype)[()]
+            scalar = out[p.id] = constant((scalars or {}).get(p.id, drawn), p.dtype)[()]
+            if p.dtype not in FLOATS and p.dtype != "bool":
+                extents[p.id] = int(scalar)
         elif isinstance(p, View):
             shape = tuple(e if isinstance(e, int) else extents[e] for e in p.shape)
             layout = "plain" if variant == "overlap" else variant
-            out[p.id] = place(contents(p, shape, rng, variant == "special"), layout, rng, p.role == "in")
+            kind = next(iter(entries[p.id]), "") if p.id in entries and p.role != "out" else ""
+            if kind:
+                x = make(entries[p.id], shape, rng, extents, made).astype(NUMPY[p.dtype])
+                special = variant == "special" and kind == "uniform" and p.dtype in FLOATS
+                made[p.id] = _sprinkle(x, p.dtype, rng) if special else x
+                layout = "plain" if layout == "broadcast" and (kind in STRUCTURED or p.id in counted) else layout
+            else:
+                made[p.id] = contents(p, shape, rng, variant == "special")
+            out[p.id] = place(made[p.id], layout, rng, p.role == "in")
     if variant == "overlap":
-        _overlap(kernel, out)
+        _overlap(kernel, out, set(entries))
     return out
 
 
@@ -144,13 +164,13 @@ def poison_like(data: Array, size: int) -> Array:
     return poison(next(k for k, v in NUMPY.items() if v == data.dtype), (size,)).copy()
 
 
-def _overlap(kernel: Kernel, args: dict[str, ViewArg | Any]) -> None:
-    """Let each written view start in the middle of a readable view of its dtype, where no noalias set holds both.
+def _overlap(kernel: Kernel, args: dict[str, ViewArg | Any], fixed: set[str]) -> None:
+    """Let each written view start in the middle of a readable view of its dtype, where no noalias set holds both and none is `fixed`.
 
     Views that already share memory are left alone, so every sharing is pairwise; the readable one keeps its data.
     """
     params = [p for p in kernel.params if isinstance(p, View)]
-    used: set[str] = set()
+    used = set(fixed)
     for w in params:
         if w.role == "in" or w.id in used:
             continue

@@ -19,9 +19,12 @@ def scatter(name: str, dtype: str, parallel: bool, results: str = "", **more: An
     """``NAME`` of X[i] into Y[I[i]] for all i, valid where I[i] >= 0; results are stored to O (and S)."""
     index = ["i"] if parallel else ["i0"]
     inner = [
-        op("load", "c", view="I", coords=index), op("load", "x", view="X", coords=index), constant("z", "i32", 0),
-        op("compare", "ok", fn="ge", x="c", y="z"), op(name, results, view="Y", coords=["c"], value="x", valid="ok", **more),
-    ]  # fmt: skip
+        op("load", "c", view="I", coords=index),
+        op("load", "x", view="X", coords=index),
+        constant("z", "i32", 0),
+        op("compare", "ok", fn="ge", x="c", y="z"),
+        op(name, results, view="Y", coords=["c"], value="x", valid="ok", **more),
+    ]
     params = [view("I", "in", "i32", "N"), view("X", "in", dtype, "N"), view("Y", "inout", dtype, "B")]
     for r, (v, d) in zip(results.split(), (("O", dtype), ("S", "bool"))):
         params.append(view(v, "out", d, "N"))
@@ -96,8 +99,11 @@ def test_sums_over_several_operations_share_one_bound() -> None:
     """Two scatters to one element inside a parallel: their terms interleave."""
     body = [constant("o", "index", 0), op("load", "x", view="X", coords=["i"]), op("load", "w", view="W", coords=["i"])]
     body += [op("scatter_reduce", view="Y", coords=["o"], value=v, fn="add") for v in "xw"]
-    k = kernel([view("X", "in", "f32", "N"), view("W", "in", "f32", "N"), view("Y", "inout", "f32", 1)],
-               [op("domain", "d", end="N"), op("parallel", domains=["d"], body=region("i", body))], "N")  # fmt: skip
+    k = kernel(
+        [view("X", "in", "f32", "N"), view("W", "in", "f32", "N"), view("Y", "inout", "f32", 1)],
+        [op("domain", "d", end="N"), op("parallel", domains=["d"], body=region("i", body))],
+        "N",
+    )
     rng = np.random.default_rng(6)
     x, w = rng.standard_normal((2, 200)).astype(np.float32) * 100
     args = {"X": ViewArg.of(x), "W": ViewArg.of(w), "Y": ViewArg.of(np.ones(1, np.float32))}
@@ -126,7 +132,10 @@ def test_compare_exchange(parallel: bool) -> None:
     k = cas(parallel)
 
     def args(i: list[int]) -> dict[str, Any]:
-        made = {n: ViewArg.of(np.asarray(v, np.int32)) for n, v in (("I", i), ("E", [0, 0, 9]), ("X", [5, 6, 7]), ("Y", [0, 1, 9]), ("O", [0] * 3))}
+        made = {
+            n: ViewArg.of(np.asarray(v, np.int32))
+            for n, v in (("I", i), ("E", [0, 0, 9]), ("X", [5, 6, 7]), ("Y", [0, 1, 9]), ("O", [0] * 3))
+        }
         return {**made, "S": ViewArg.of(np.zeros(3, bool))}
 
     a = args([0, 1, 2])
@@ -139,10 +148,17 @@ def test_compare_exchange(parallel: bool) -> None:
 
 
 def test_updates_of_two_kinds_that_meet_are_ambiguous() -> None:
-    body = [constant("o", "index", 0), constant("v", "i32", 3), op("atomic_exchange", "a", view="Y", coords=["o"], value="v"),
-            op("atomic_add", "b", view="Y", coords=["o"], value="v")]  # fmt: skip
-    k = kernel([view("Y", "inout", "i32", 1), view("X", "in", "i32", "N")],
-               [op("domain", "d", end="N"), op("parallel", domains=["d"], body=region("i", body))], "N")  # fmt: skip
+    body = [
+        constant("o", "index", 0),
+        constant("v", "i32", 3),
+        op("atomic_exchange", "a", view="Y", coords=["o"], value="v"),
+        op("atomic_add", "b", view="Y", coords=["o"], value="v"),
+    ]
+    k = kernel(
+        [view("Y", "inout", "i32", 1), view("X", "in", "i32", "N")],
+        [op("domain", "d", end="N"), op("parallel", domains=["d"], body=region("i", body))],
+        "N",
+    )
 
     def args(n: int) -> dict[str, Any]:
         return {"Y": ViewArg.of(np.zeros(1, np.int32)), "X": ViewArg.of(np.zeros(n, np.int32))}
@@ -159,19 +175,36 @@ def test_flags_that_all_points_set_alike_are_certain() -> None:
 
 
 def test_plain_accesses_do_not_mix_with_updates_of_other_points() -> None:
-    for other in (op("load", "p", view="Y", coords=["o"]), op("store", view="Y", coords=["o"], value="v"),
-                  op("scatter_reduce", view="Y", coords=["o"], value="v", fn="max")):  # fmt: skip
-        body = [constant("o", "index", 0), constant("v", "i32", 1), op("scatter_reduce", view="Y", coords=["o"], value="v", fn="add"), other]
+    for other in (
+        op("load", "p", view="Y", coords=["o"]),
+        op("store", view="Y", coords=["o"], value="v"),
+        op("scatter_reduce", view="Y", coords=["o"], value="v", fn="max"),
+    ):
+        body = [
+            constant("o", "index", 0),
+            constant("v", "i32", 1),
+            op("scatter_reduce", view="Y", coords=["o"], value="v", fn="add"),
+            other,
+        ]
         k = kernel([view("Y", "inout", "i32", 1)], [op("domain", "d", end=2), op("parallel", domains=["d"], body=region("i", body))])
         with refuses("RACE"):
             run(k, {"Y": ViewArg.of(np.zeros(1, np.int32))})
 
 
 def test_a_scatter_in_doubt_changes_its_element_or_not() -> None:
-    pre = [op("load", "x", view="X", coords=["i"]), op("unary", "e", fn="exp", x="x"), op("load", "b", view="B", coords=["i"]),
-           op("compare", "c", fn="lt", x="e", y="b"), constant("o", "index", 0), op("scatter_reduce", view="Y", coords=["o"], value="x", valid="c", fn="add")]  # fmt: skip
-    k = kernel([view("X", "in", "f32", "N"), view("B", "in", "f32", "N"), view("Y", "inout", "f32", 1)],
-               [op("domain", "d", end="N"), op("parallel", domains=["d"], body=region("i", pre))], "N")  # fmt: skip
+    pre = [
+        op("load", "x", view="X", coords=["i"]),
+        op("unary", "e", fn="exp", x="x"),
+        op("load", "b", view="B", coords=["i"]),
+        op("compare", "c", fn="lt", x="e", y="b"),
+        constant("o", "index", 0),
+        op("scatter_reduce", view="Y", coords=["o"], value="x", valid="c", fn="add"),
+    ]
+    k = kernel(
+        [view("X", "in", "f32", "N"), view("B", "in", "f32", "N"), view("Y", "inout", "f32", 1)],
+        [op("domain", "d", end="N"), op("parallel", domains=["d"], body=region("i", pre))],
+        "N",
+    )
     one = np.ones(3, np.float32)
     args = {"X": ViewArg.of(one), "B": ViewArg.of(np.asarray([0, np.exp(one[0]), 9], np.float32)), "Y": ViewArg.of(np.zeros(1, np.float32))}
     e = within(k, args)
@@ -180,9 +213,16 @@ def test_a_scatter_in_doubt_changes_its_element_or_not() -> None:
 
 # ------------------------------------------------------------------------------------------------ histogram
 def histogram(dtype: str = "i32", valid: bool = False) -> Any:
-    body = [*indices(["N"]), op("load", "x", view="A", coords=["i0"]), constant("z", "i32", 0), op("compare", "ok", fn="ge", x="x", y="z"),
-            op("histogram", "h", x="x", bins="B", dtype=dtype, **({"valid": "ok"} if valid else {})), op("domain", "db", end="B"),
-            op("indices", "jb", domain="db"), op("store", view="Y", coords=["jb"], value="h")]  # fmt: skip
+    body = [
+        *indices(["N"]),
+        op("load", "x", view="A", coords=["i0"]),
+        constant("z", "i32", 0),
+        op("compare", "ok", fn="ge", x="x", y="z"),
+        op("histogram", "h", x="x", bins="B", dtype=dtype, **({"valid": "ok"} if valid else {})),
+        op("domain", "db", end="B"),
+        op("indices", "jb", domain="db"),
+        op("store", view="Y", coords=["jb"], value="h"),
+    ]
     return kernel([view("A", "in", "i32", "N"), view("Y", "out", dtype, "B")], body, "N B")
 
 

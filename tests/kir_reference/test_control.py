@@ -39,22 +39,30 @@ def collatz() -> Any:
         constant("three", "i64", 3),
         op("binary", "odd", fn="mod", x="b0", y="two"),
         op("compare", "isodd", fn="eq", x="odd", y="one"),
-        op("if", "next", cond="isodd",
-           then=region("", [op("binary", "m", fn="mul", x="b0", y="three"), op("binary", "u", fn="add", x="m", y="one")], "u"),
-           otherwise=region("", [op("binary", "h", fn="floordiv", x="b0", y="two")], "h")),
+        op(
+            "if",
+            "next",
+            cond="isodd",
+            then=region("", [op("binary", "m", fn="mul", x="b0", y="three"), op("binary", "u", fn="add", x="m", y="one")], "u"),
+            otherwise=region("", [op("binary", "h", fn="floordiv", x="b0", y="two")], "h"),
+        ),
         op("binary", "n1", fn="add", x="b1", y="one"),
-    ]  # fmt: skip
+    ]
     return points(
         [
             load("x", "X", "i"),
             constant("z", "i64", 0),
-            op("while", "v n", inits=["x", "z"],
-               cond=region("a0:i64 a1:i64", [constant("o", "i64", 1), op("compare", "go", fn="ne", x="a0", y="o")], "go"),
-               body=region("b0:i64 b1:i64", step, "next n1")),
+            op(
+                "while",
+                "v n",
+                inits=["x", "z"],
+                cond=region("a0:i64 a1:i64", [constant("o", "i64", 1), op("compare", "go", fn="ne", x="a0", y="o")], "go"),
+                body=region("b0:i64 b1:i64", step, "next n1"),
+            ),
             store("Y", "n", "i"),
         ],
         XY,
-    )  # fmt: skip
+    )
 
 
 def test_lanes_run_a_while_as_often_as_they_need() -> None:
@@ -99,7 +107,12 @@ def test_break_and_continue_act_by_point() -> None:
 
 def test_an_ordered_loop_carries_in_order() -> None:
     """h = h * x + 1 in f32: a strict recurrence stays exact on exact data."""
-    step = [load("x", "X", "j"), constant("one", "f32", 1.0), op("binary", "m", fn="mul", x="h", y="x"), op("binary", "n", fn="add", x="m", y="one")]
+    step = [
+        load("x", "X", "j"),
+        constant("one", "f32", 1.0),
+        op("binary", "m", fn="mul", x="h", y="x"),
+        op("binary", "n", fn="add", x="m", y="one"),
+    ]
     body = [*N, constant("z", "f32", 0.5), op("for", "r", domain="d", inits=["z"], body=region("j h:f32", step, "n")), store("Y", "r")]
     k = kernel([view("X", "in", "f32", "N"), view("Y", "out", "f32")], body, "N")
     x = np.asarray([2, 3, 0.5, 7], np.float32)
@@ -200,8 +213,10 @@ def test_a_buffer_is_read_after_it_was_written() -> None:
     for f in (run, envelope):
         with refuses("READ-BUFFER"):
             f(buffered(False, first="last"), args)  # type: ignore[operator]
-    k = points([op("buffer", "b", dtype="f32", shape=[2]), constant("o", "index", 0), load("x", "b", "o"), store("Y", "x", "i")],
-               [view("Y", "out", "f32", "N")])  # fmt: skip
+    k = points(
+        [op("buffer", "b", dtype="f32", shape=[2]), constant("o", "index", 0), load("x", "b", "o"), store("Y", "x", "i")],
+        [view("Y", "out", "f32", "N")],
+    )
     with refuses("READ-BUFFER"):
         run(k, {"Y": ViewArg.of(np.zeros(3, np.float32))})
 
@@ -282,12 +297,21 @@ def near_args() -> dict[str, Any]:
 
 
 def test_a_branch_in_doubt_leaves_either_result_and_either_contents() -> None:
-    k = near([
-        constant("two", "f32", 2.0), constant("three", "f32", 3.0), constant("n", "i32", 9),
-        op("if", "r", cond="c", then=region("", [store("Z", "n", "i"), op("binary", "t", fn="add", x="two", y="three")], "t"),
-           otherwise=region("", [op("binary", "u", fn="sub", x="two", y="three")], "u")),
-        store("Y", "r", "i"),
-    ])  # fmt: skip
+    k = near(
+        [
+            constant("two", "f32", 2.0),
+            constant("three", "f32", 3.0),
+            constant("n", "i32", 9),
+            op(
+                "if",
+                "r",
+                cond="c",
+                then=region("", [store("Z", "n", "i"), op("binary", "t", fn="add", x="two", y="three")], "t"),
+                otherwise=region("", [op("binary", "u", fn="sub", x="two", y="three")], "u"),
+            ),
+            store("Y", "r", "i"),
+        ]
+    )
     e = within(k, near_args())
     assert e["Y"].lo.tolist() == [-1, -1, 5] and e["Y"].hi.tolist() == [-1, 5, 5]
     assert e["Z"].ambiguous.tolist() == [False, True, False] and e["Z"].value[[0, 2]].tolist() == [5, 9]
@@ -296,8 +320,14 @@ def test_a_branch_in_doubt_leaves_either_result_and_either_contents() -> None:
 def test_an_exit_in_doubt_leaves_either_carries() -> None:
     for kind in ("break", "continue"):
         step = [op(kind, cond="c", values=["h"]), constant("one", "f32", 1.0), op("binary", "g", fn="add", x="h", y="one")]
-        k = near([op("domain", "t", end=3), constant("z", "f32", 0.0),
-                  op("for", "r", domain="t", inits=["z"], body=region("q h:f32", step, "g")), store("Y", "r", "i")])  # fmt: skip
+        k = near(
+            [
+                op("domain", "t", end=3),
+                constant("z", "f32", 0.0),
+                op("for", "r", domain="t", inits=["z"], body=region("q h:f32", step, "g")),
+                store("Y", "r", "i"),
+            ]
+        )
         e = within(k, near_args())
         assert e["Y"].lo.tolist() == [3, 0, 0] and e["Y"].hi.tolist() == [3, 3, 0]
 
@@ -326,11 +356,14 @@ def newton(limit: float) -> Any:
         op("unary", "ad", fn="abs", x="df"),
     ]
     return points(
-        [load("x", "X", "i"), constant("big", "f32", 1e30),
-         op("while", "r err", inits=["x", "big"], cond=region("c0:f32 c1:f32", cond, "go"), body=region("b0:f32 b1:f32", step, "n ad")),
-         store("Y", "r", "i")],
+        [
+            load("x", "X", "i"),
+            constant("big", "f32", 1e30),
+            op("while", "r err", inits=["x", "big"], cond=region("c0:f32 c1:f32", cond, "go"), body=region("b0:f32 b1:f32", step, "n ad")),
+            store("Y", "r", "i"),
+        ],
         [view("X", "in", "f32", "N"), view("Y", "out", "f32", "N")],
-    )  # fmt: skip
+    )
 
 
 def test_a_while_whose_end_is_in_doubt_stays_useful() -> None:
@@ -349,8 +382,13 @@ def test_an_endless_loop_is_diagnosed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # ------------------------------------------------------------------------------------------------ races through lanes that parted
 def test_races_are_found_across_branches() -> None:
-    parity = [constant("two", "index", 2), constant("o", "index", 0), op("binary", "p", fn="mod", x="i", y="two"),
-              op("compare", "c", fn="eq", x="p", y="o"), constant("v", "f32", 1.0)]  # fmt: skip
+    parity = [
+        constant("two", "index", 2),
+        constant("o", "index", 0),
+        op("binary", "p", fn="mod", x="i", y="two"),
+        op("compare", "c", fn="eq", x="p", y="o"),
+        constant("v", "f32", 1.0),
+    ]
     body = [*parity, op("if", cond="c", then=region("", [store("Y", "v", "o")]), otherwise=region("", [load("x", "Y", "o")]))]
     k = points(body, [view("Y", "inout", "f32", "N")])
     run(k, {"Y": ViewArg.of(np.zeros(1, np.float32))})
@@ -361,7 +399,11 @@ def test_races_are_found_across_branches() -> None:
 def test_a_unique_scatter_checks_its_claim() -> None:
     body = [*indices(["N"]), load("c", "I", "i0"), load("x", "X", "i0"), op("unique_scatter", view="Y", coords=["c"], value="x")]
     k = kernel([view("I", "in", "i32", "N"), view("X", "in", "f32", "N"), view("Y", "inout", "f32", "N")], body, "N")
-    args = {"I": ViewArg.of(np.asarray([2, 0, 1], np.int32)), "X": ViewArg.of(np.asarray([5, 6, 7], np.float32)), "Y": ViewArg.of(np.zeros(3, np.float32))}
+    args = {
+        "I": ViewArg.of(np.asarray([2, 0, 1], np.int32)),
+        "X": ViewArg.of(np.asarray([5, 6, 7], np.float32)),
+        "Y": ViewArg.of(np.zeros(3, np.float32)),
+    }
     within(k, args)
     run(k, args)
     assert args["Y"].array().tolist() == [6, 7, 5]

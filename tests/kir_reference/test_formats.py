@@ -20,7 +20,10 @@ def tensors(ins: dict[str, tuple[str, list[Any]]], out: tuple[str, list[Any]], b
     """Load whole tensors (as ``x_NAME``), run `body`, store `result` to Y; all extents are numbers."""
     ops: list[dict[str, Any]] = []
     for n, (_, shape) in {**ins, "Y": out}.items():
-        ops += [{**o, "results": [f"{n}_{r}" for r in o["results"]], **{f: f"{n}_{o[f]}" for f in ("domain", "x") if f in o}} for o in indices(shape)]
+        ops += [
+            {**o, "results": [f"{n}_{r}" for r in o["results"]], **{f: f"{n}_{o[f]}" for f in ("domain", "x") if f in o}}
+            for o in indices(shape)
+        ]
     coords = {n: [f"{n}_i{k}" for k in range(len(s))] for n, (_, s) in {**ins, "Y": out}.items()}
     ops += [op("load", f"x_{n}", view=n, coords=coords[n]) for n in ins]
     params = [view(n, "in", d, *s) for n, (d, s) in ins.items()] + [view("Y", "out", out[0], *out[1])]
@@ -34,11 +37,26 @@ def arguments(k: Any, **arrays: Any) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------------ block-scaled
 def test_codes_decode_as_defined() -> None:
-    assert encodings.e2m1(np.asarray([0x10, 0x32, 0x54, 0x76, 0x98, 0xFE], np.uint8)).tolist() == [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -4, -6]
+    assert encodings.e2m1(np.asarray([0x10, 0x32, 0x54, 0x76, 0x98, 0xFE], np.uint8)).tolist() == [
+        0,
+        0.5,
+        1,
+        1.5,
+        2,
+        3,
+        4,
+        6,
+        -0.0,
+        -0.5,
+        -4,
+        -6,
+    ]
     assert np.signbit(encodings.e2m1(np.asarray([8], np.uint8))).tolist() == [True, False]
     s = encodings.scale(np.asarray([0, 1, 126, 127, 128, 254, 255], np.uint8))
     assert s[:6].tolist() == [2.0**-127, 2.0**-126, 0.5, 1, 2, 2.0**127] and np.isnan(s[6])
-    assert encodings.e4m3(np.asarray([0x7E, 0xFE, 1], np.uint8)).tolist() == [448, -448, 2**-9] and np.isnan(encodings.e4m3(np.asarray([0x7F], np.uint8)))
+    assert encodings.e4m3(np.asarray([0x7E, 0xFE, 1], np.uint8)).tolist() == [448, -448, 2**-9] and np.isnan(
+        encodings.e4m3(np.asarray([0x7F], np.uint8))
+    )
 
 
 @pytest.mark.parametrize("formats", [("e2m1", "e2m1"), ("e4m3", "e4m3"), ("e4m3", "e2m1")])
@@ -48,10 +66,15 @@ def test_scaled_contract(formats: tuple[str, str], scales: str) -> None:
     m, g, c, n = 3, 4, 8, 5
     shapes = ([m, g, c // (2 if formats[0] == "e2m1" else 1)], [g, c // (2 if formats[1] == "e2m1" else 1), n])
     ins = {"A": ("u8", shapes[0]), "S": (scales, [m, g]), "B": ("u8", shapes[1]), "T": (scales, [g, n])}
-    body = [op("scaled_contract", "r", lhs="x_A", lhs_scale="x_S", rhs="x_B", rhs_scale="x_T", lhs_format=formats[0], rhs_format=formats[1])]
+    body = [
+        op("scaled_contract", "r", lhs="x_A", lhs_scale="x_S", rhs="x_B", rhs_scale="x_T", lhs_format=formats[0], rhs_format=formats[1])
+    ]
     k = tensors(ins, ("f32", [m, n]), body, "r")
     a, b = (rng.integers(0, 256, s).astype(np.uint8) & 0xEE for s in shapes)
-    s, t = ((rng.integers(120, 130, z).astype(np.uint8) if scales == "u8" else rng.uniform(0.5, 2, z).astype(np.float32)) for z in ((m, g), (g, n)))
+    s, t = (
+        (rng.integers(120, 130, z).astype(np.uint8) if scales == "u8" else rng.uniform(0.5, 2, z).astype(np.float32))
+        for z in ((m, g), (g, n))
+    )
     args = arguments(k, A=a, S=s, B=b, T=t)
     e = within(k, args)
     left = encodings.elements(a, formats[0], 2).astype(float) * encodings.scale(s)[..., None]
@@ -74,7 +97,9 @@ def test_sparse_contract_uses_only_what_is_present(pattern: str, dtype: str) -> 
     ins = {"A": (dtype, [m, kk // 2]), "M": ("u8", [m, kk // 2]), "B": (dtype, [kk, n])}
     k = tensors(ins, (acc, [m, n]), [op("sparse_contract", "r", lhs="x_A", meta="x_M", rhs="x_B", pattern=pattern, acc=acc)], "r")
     size = 2 if pattern == "one_of_two" else 4
-    meta = np.stack([np.concatenate([np.sort(rng.permutation(size)[: size // 2]) for _ in range(kk // size)]) for _ in range(m)]).astype(np.uint8)
+    meta = np.stack([np.concatenate([np.sort(rng.permutation(size)[: size // 2]) for _ in range(kk // size)]) for _ in range(m)]).astype(
+        np.uint8
+    )
     a, b = (rng.integers(-9, 9, s).astype(NUMPY[dtype]) for s in ((m, kk // 2), (kk, n)))
     dense = np.zeros((m, kk))
     for r in range(m):
@@ -83,7 +108,11 @@ def test_sparse_contract_uses_only_what_is_present(pattern: str, dtype: str) -> 
     e = within(k, arguments(k, A=a, M=meta, B=b))
     np.testing.assert_allclose(e["Y"].value, dense @ b.astype(float), atol=1e-3)
     if dtype != "i8":  # absent elements take part in no product
-        unused = next(i for i in range(kk) if (dense[:1, i] == 0).all() and i not in [(j if size == 2 else j // 2) * size + meta[0, j] for j in range(kk // 2)])
+        unused = next(
+            i
+            for i in range(kk)
+            if (dense[:1, i] == 0).all() and i not in [(j if size == 2 else j // 2) * size + meta[0, j] for j in range(kk // 2)]
+        )
         b[unused] = np.nan
         assert np.isfinite(envelope(k, arguments(k, A=a, M=meta, B=b))["Y"].lo[0]).all()
     meta[0, 0] = size
@@ -146,10 +175,17 @@ def dot_of_records(a: bytes, b: bytes) -> Any:
 def test_quantized_dot_has_the_defined_roundings() -> None:
     rng = np.random.default_rng(4)
     m, n, r = 2, 3, 4
-    w = encodings.pack_q4k(rng.uniform(0.01, 0.1, (m, 1, r)).astype(np.float32), rng.uniform(0.01, 0.1, (m, 1, r)).astype(np.float32),
-                           rng.integers(0, 64, (m, 1, r, 8)), rng.integers(0, 64, (m, 1, r, 8)), rng.integers(0, 16, (m, 1, r, 256)))  # fmt: skip
+    w = encodings.pack_q4k(
+        rng.uniform(0.01, 0.1, (m, 1, r)).astype(np.float32),
+        rng.uniform(0.01, 0.1, (m, 1, r)).astype(np.float32),
+        rng.integers(0, 64, (m, 1, r, 8)),
+        rng.integers(0, 64, (m, 1, r, 8)),
+        rng.integers(0, 16, (m, 1, r, 256)),
+    )
     x = encodings.quantize_q8k(rng.standard_normal((n, r, 256)).astype(np.float32))
-    k = tensors({"A": ("u8", [m, 1, r, 144]), "B": ("u8", [n, r, 292])}, ("f32", [m, n]), [op("quantized_dot", "d", lhs="x_A", rhs="x_B")], "d")
+    k = tensors(
+        {"A": ("u8", [m, 1, r, 144]), "B": ("u8", [n, r, 292])}, ("f32", [m, n]), [op("quantized_dot", "d", lhs="x_A", rhs="x_B")], "d"
+    )
     args = arguments(k, A=w, B=x)
     e = within(k, args)
     run(k, args)
@@ -197,5 +233,3 @@ def test_a_huge_divisor_may_count_as_infinite() -> None:
     x, y = np.asarray([3e38, np.inf], np.float32), np.asarray([3e38, 3e38], np.float32)
     e = envelope(k, {"A": ViewArg.of(x), "B": ViewArg.of(y), "Y": ViewArg.of(np.zeros(2, np.float32))})["Y"]
     assert e.lo[0] <= 0 and e.hi[0] >= 1 and e.ambiguous.tolist() == [False, True]
-
-

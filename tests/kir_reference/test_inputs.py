@@ -98,3 +98,73 @@ def test_scalars_and_constexprs() -> None:
 def test_an_unknown_variant_is_an_error() -> None:
     with pytest.raises(ValueError, match="unknown variant"):
         make_inputs(copy_kernel("f32"), {"M": 1, "N": 1}, 0, "sideways")
+
+
+# ------------------------------------------------------------------------------------------------ contents with a meaning
+def steering(body, *views, symbols="N T", **more):
+    return kernel([view("I", "in", "i32", "N"), *views, view("Y", "inout", "f32", "T")], [*indices(["N"]), *body], symbols, **more)
+
+
+def drawn(k, symbols, view_name="I", **more):
+    return [make_inputs(k, symbols, seed, v, **more)[view_name].array() for seed in range(5) for v in ("plain", "strided", "broadcast")]
+
+
+def test_coordinates_lie_within_their_axis() -> None:
+    one = op("constant", "one", dtype="f32", value=1.0)
+    k = steering([one, op("load", "c", view="I", coords=["i0"]), op("scatter_reduce", view="Y", coords=["c"], value="one", fn="add")])
+    for x in drawn(k, {"N": 40, "T": 7}):
+        assert x.min() >= 0 and x.max() < 7
+    scaled = [one, op("load", "c", view="I", coords=["i0"]), op("constant", "four", dtype="i32", value=4), op("binary", "s", fn="mul", x="c", y="four"),
+              op("scatter_reduce", view="Y", coords=["s"], value="one", fn="add")]  # fmt: skip
+    assert max(x.max() for x in drawn(steering(scaled), {"N": 40, "T": 19})) == 3
+    distinct = [one, op("load", "c", view="I", coords=["i0"]), op("unique_scatter", view="Y", coords=["c"], value="one")]
+    for x in drawn(steering(distinct), {"N": 7, "T": 9}):
+        assert len(set(x.tolist())) == 7
+
+
+def test_offsets_are_sorted_within_their_domain() -> None:
+    from tests.kir_reference.test_control import ragged
+
+    for x in drawn(ragged(), {"N": 5, "P": 6, "T": 11}, "O"):
+        assert x[0] == 0 and x[-1] == 11 and (np.diff(x) >= 0).all()
+
+
+def test_told_contents_come_before_inferred_ones() -> None:
+    k = steering([op("load", "c", view="I", coords=["i0"])])
+    for x in drawn(k, {"N": 40, "T": 7}, data={"I": {"range": [3, 4]}}):
+        assert set(x.tolist()) <= {3, 4}
+    with pytest.raises(ValueError, match="unknown contents"):
+        make_inputs(k, {"N": 1, "T": 1}, 0, data={"I": {"sideways": 1}})
+
+
+@pytest.mark.parametrize(
+    "entry", [{"falling": 0.5}, {"probabilities": "descending"}, {"matrix": "positive"}, {"matrix": "lower"}, {"normal": 2.0}]
+)
+def test_contents_of_floats(entry) -> None:
+    k = kernel([view("A", "in", "f32", "B", "N", "N"), view("Y", "inout", "f32", "N")], [], "B N")
+    a = make_inputs(k, {"B": 3, "N": 5}, 1, "special", data={"A": entry})["A"].array().astype(float)
+    assert np.isfinite(a).all()
+    if entry == {"matrix": "positive"}:
+        assert (np.linalg.eigvalsh(a) > 0).all()
+    if "probabilities" in entry:
+        np.testing.assert_allclose(a.sum(-1), 1, rtol=1e-6)
+        assert (np.diff(a, axis=-1) <= 0).all()
+
+
+def test_records_places_and_codes_are_valid() -> None:
+    from eqkir.kir import encodings
+
+    params = [
+        view("A", "in", "u8", "N", 144),
+        view("B", "in", "u8", "N", 292),
+        view("C", "in", "u8", "N", 8),
+        view("D", "in", "u8", "N", 8),
+    ]
+    k = kernel([*params, view("Y", "inout", "f32", "N")], [], "N")
+    data = {"A": {"records": "q4_K"}, "B": {"records": "q8_K"}, "C": {"places": 4}, "D": {"codes": "e4m3"}}
+    a = make_inputs(k, {"N": 6}, 1, data=data)
+    encodings.places(a["C"].array(), "two_of_four")
+    ds, q, sums = encodings.unpack_q8k(a["B"].array())
+    np.testing.assert_array_equal(q.reshape(6, 16, 16).sum(-1), sums)
+    assert np.isfinite(ds).all() and np.isfinite(encodings.unpack_q4k(a["A"].array())[0]).all()
+    assert np.isfinite(encodings.e4m3(a["D"].array())).all()

@@ -82,8 +82,15 @@ def test_a_generic_scan_keeps_the_order(order: Any) -> None:
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 33])
 @pytest.mark.parametrize("variant", ["plain", "special"])
 def test_scans_lie_within(n: int, variant: str) -> None:
-    for fn, dtype, out in (("cumsum", "f32", "f32"), ("cumsum", "f16", "f32"), ("cumsum", "f64", "f64"), ("cumprod", "f32", "f32"),
-                           ("cummax", "bf16", "bf16"), ("cummin", "f32", "f32"), ("cumsum", "i16", "i32")):  # fmt: skip
+    for fn, dtype, out in (
+        ("cumsum", "f32", "f32"),
+        ("cumsum", "f16", "f32"),
+        ("cumsum", "f64", "f64"),
+        ("cumprod", "f32", "f32"),
+        ("cummax", "bf16", "bf16"),
+        ("cummin", "f32", "f32"),
+        ("cumsum", "i16", "i32"),
+    ):
         for more in ({}, {"exclusive": True}, {"reverse": True}):
             k = scan(fn, dtype, out, **more)
             e = within(k, make_inputs(k, {"M": 3, "N": n}, 1, variant))
