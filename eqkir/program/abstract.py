@@ -53,7 +53,8 @@ class VNode:
 class Put:
     """A store: ``view[ixs] = value`` where valid; it ends version `version - 1` of the view's alias class and makes `version`.
 
-    `mode` other than ``store`` combines atomically instead (``add max min and or xor``): members may meet at one element, in any order.
+    `mode` ``unique`` is a store whose valid members its author declares distinct; the others (``add max min and or xor``) combine
+    atomically instead: members may meet at one element, in any order.
     """
 
     view: str

@@ -16,6 +16,7 @@ import eqkir.program.construct_formats
 import eqkir.program.construct_ops
 import eqkir.program.construct_random
 import eqkir.program.construct_regions  # noqa: F401
+from eqkir.analysis.coords import injective
 from eqkir.analysis.effects import StoreSite, effects
 from eqkir.base import dtypes
 from eqkir.base.diagnostics import Diagnostic, EqkirError, fail, register
@@ -32,10 +33,12 @@ from eqkir.program.construct_groups import finish
 from eqkir.program.construct_loops import both, stepping
 from eqkir.program.construct_memory import Access, access
 from eqkir.program.construct_scans import turn
+from eqkir.program.construct_states import below
 from eqkir.program.construct_values import Values, bounds
 from eqkir.program.ops import STORE_MODES
 
 STORE_LIMIT = 256
+ATOMIC_MODES = tuple(m for m in STORE_MODES if m not in ("store", "unique"))
 STORES = register(
     "EQK-CON-STORES", "too many stores", f"Dependences between stores are analysed pairwise; a kernel has at most {STORE_LIMIT}."
 )
@@ -157,6 +160,9 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     if v.is_const(valid, "false"):
         return None, dims
     value = v.node(*v.operand(op.value, at))
+    plain = tuple(a for a in axes if v.kind_of[a] != "seg")
+    if mode == "store" and (deps or (data(v, valid) and not injective(exprs, plain, v.facts))):
+        mode = "unique"
     scope = frozenset((p, v.point_axis[p]) for p in site.scope if p in v.point_axis)
     loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops)
     return Effect(
@@ -164,19 +170,24 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     ), dims  # fmt: skip
 
 
+def data(v: Values, valid: int) -> bool:
+    """Whether a validity depends on data: then nothing but the author's word says that no two of its points are one element."""
+    return any(v.program.nodes[i].op not in ("Const", "Index", "Scalar", "Cast", "Bin", "Un", "Tri") for i in below(v.program, valid))
+
+
 def mode_of(site: StoreSite) -> str:
-    """``store``, ``unique`` (declared injective) or how it combines. Raises EQK-CON-ATOMIC."""
+    """``store``, ``unique`` (injective by the author's word) or how it combines. Raises EQK-CON-ATOMIC."""
     match site.op:
         case kir.Store():
             return "store"
         case kir.UniqueScatter():
             return "unique"
-        case kir.ScatterReduce(fn=fn) if fn in STORE_MODES:
+        case kir.ScatterReduce(fn=fn) if fn in ATOMIC_MODES:
             return fn
-        case kir.AtomicUpdate() as op if op.order == "relaxed" and op.op.removeprefix("atomic_") in STORE_MODES:
+        case kir.AtomicUpdate() as op if op.order == "relaxed" and op.op.removeprefix("atomic_") in ATOMIC_MODES:
             return op.op.removeprefix("atomic_")
     how = getattr(site.op, "fn", getattr(site.op, "order", ""))
-    raise fail(ATOMIC, f"{site.op.op} {how}", site.pointer, " ".join(STORE_MODES[1:]), STAGE)
+    raise fail(ATOMIC, f"{site.op.op} {how}", site.pointer, " ".join(ATOMIC_MODES), STAGE)
 
 
 def chosen(kernel: Kernel, given: Mapping[str, bool | int | float | str], pointer: str) -> dict[str, bool | int | float]:

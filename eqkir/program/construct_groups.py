@@ -253,9 +253,8 @@ class _Finished:
     def put(self, e: Effect, own: tuple[str, ...], c: _Copier) -> Put:
         """A store; axes that its index map does not name, and that no instance owns, are named by a term that is always zero."""
         ixs = named(self.v, e, own, lambda a, x: x + floordiv(Coord(a), self.v.extent_of[a]))
-        mode = "store" if e.mode == "unique" else e.mode
         exprs, deps = tuple(map(c.expr, ixs)), tuple(map(c.node, e.deps))
-        return Put(self.view(e.view), e.version, exprs, c.node(e.value), c.node(e.valid), deps, mode)
+        return Put(self.view(e.view), e.version, exprs, c.node(e.value), c.node(e.valid), deps, e.mode)
 
     def view(self, name: str) -> str:
         """The final name of a view or workspace."""

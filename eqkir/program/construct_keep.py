@@ -14,7 +14,7 @@ from eqkir.program.abstract import axes_in
 from eqkir.program.construct_codes import SCAN, SLICE, STAGE
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_env import Ixs
-from eqkir.program.construct_memory import members
+from eqkir.program.construct_memory import inbounds, members
 from eqkir.program.construct_states import open_forms
 from eqkir.program.construct_values import Values
 
@@ -85,7 +85,7 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
         order = tuple(a for e in place for a in sorted(axes_in(e), key=number))
         v.kept[name] = Effect(name, v.alias_of(name), 1, tuple(place), (), node, valid, order, scope, pointer)
     exprs, deps = together(v, where)
-    valid = members(v, v.const(True, "bool"), ixs)
+    valid = inbounds(v, members(v, v.const(True, "bool"), ixs), exprs, deps, shape, False)
     load = v.make("Load", (name, 1, exprs), (valid, v.const(0, n.dtype), *deps), n.dtype)
     v.load_scopes[load] = v.load_scopes.get(load, scope) & scope
     v.load_loops.setdefault(load, frozenset())

@@ -93,8 +93,8 @@ class ForLoop:
         self.v, self.op, self.region, self.outer, self.x = v, op, region, outer, x
         self.info = v.effects.loops[region]
         number = made(v, region, outer, ("for", axis, root))
-        axes = frozenset((axis,)) if axis else frozenset()
         varies = outer.axes.union(*map(v.axes_of, root[2] if root else ()))
+        axes = varies | {axis} if axis else varies  # what the body binds is none of these
         varies |= {v.point_axis[p] for p in v.effects.scopes[op.body.args[0].id] if p in v.point_axis}
         self.loop = Loop(v, axis or "", f"f{number}", varies, self.dtype)
         self.env = Env(number, outer, {}, axes)
@@ -239,7 +239,7 @@ class WhileLoop:
         self.loop: Loop
         for field, region in self.regions.items():
             number = made(v, region, outer, ("while", axis, root))
-            env = self.envs[field] = Env(number, outer, {}, frozenset((axis,)))
+            env = self.envs[field] = Env(number, outer, {}, varies | {axis})
             for k, a in enumerate((op.cond if field == "cond" else op.body).args):
                 env.binds[a.id] = self.bind(k)
         self.loop = Loop(v, axis, f"f{self.envs['body'].number}", varies, self.dtype)

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Protocol
 
 from eqkir.analysis.effects import Condition
-from eqkir.base.expr import Expr, Sym, atoms
+from eqkir.base.expr import ZERO, Dep, Expr, Sym, atoms, conj, le, lt, substitute
 from eqkir.kir import model as kir
 from eqkir.program import construct_index as ix
 from eqkir.program.abstract import axes_in
@@ -20,6 +20,8 @@ from eqkir.program.construct_values import Values
 
 
 class _Coordinates(Protocol):
+    @property
+    def view(self) -> str: ...
     @property
     def coords(self) -> tuple[str, ...]: ...
     @property
@@ -40,7 +42,23 @@ def access(v: Values, op: _Coordinates, ixs: Ixs, conditions: tuple[Condition, .
     valid = v.const(True, "bool") if op.valid is None else (yield v.operand(op.valid, ixs))
     valid = both(v, (yield from holds(v, conditions)), valid)
     free = frozenset().union(*map(axes_in, exprs), *map(v.program.free, deps))
-    return tuple(exprs), tuple(deps), members(v, valid, ixs, free)
+    valid = inbounds(v, members(v, valid, ixs, free), exprs, deps, v.resource(op.view), op.valid is None)
+    return tuple(exprs), tuple(deps), valid
+
+
+def inbounds(v: Values, valid: int, exprs: Sequence[Expr], deps: Sequence[int], shape: Sequence[Expr], all: bool) -> int:
+    """`valid`, and coordinates that are data (with `all`: that are not known to be inside) lie inside `shape`.
+
+    An author owes coordinates inside the resource; the guard keeps a program that cannot prove it from touching anything else.
+    """
+    for e, extent in zip(exprs, shape, strict=True):
+        data = any(a.op == "dep" for a in atoms(e))
+        if not data and (not all or (v.facts.nonneg(e) and v.facts.less(e, extent))):
+            continue
+        used = sorted({a.args[0] for a in atoms(e) if a.op == "dep"})
+        x = substitute(e, {Dep(i): Dep(k) for k, i in enumerate(used)})
+        valid = both(v, valid, v.index(conj(le(ZERO, x), lt(x, extent)), tuple(deps[i] for i in used), "bool"))
+    return valid
 
 
 def members(v: Values, valid: int, ixs: Sequence[Expr], free: frozenset[str] = frozenset()) -> int:

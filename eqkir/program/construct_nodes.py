@@ -42,7 +42,7 @@ class Nodes:
         self.facts = Facts(self.extent_of, least)
         self._pools: dict[tuple[Expr, str], int] = {}
         self._shapes: dict[str, tuple[Expr, ...]] = {}
-        self._env = {Sym(k): Int(v) for k, v in constexprs.items() if isinstance(v, int) and not isinstance(v, bool)}
+        self._env: dict[Expr, Expr] = {Sym(k): Int(v) for k, v in constexprs.items() if isinstance(v, int) and not isinstance(v, bool)}
         self._launch = {x.id for x in kernel.symbols} | {p.id for p in kernel.params if isinstance(p, Scalar)}
         self._slices = {
             i.region.args[0].id for i in effects.loops.values()
@@ -50,9 +50,10 @@ class Nodes:
         }  # fmt: skip
         #: length known at run time only -> (source's begin, source's length, begin, end)
         self._bounded: dict[Expr, tuple[Expr, Expr, Expr, Expr]] = {}
-        for id, t in types.items():
-            if isinstance(t, DomainType) and id not in self._slices:
-                self._subregion(t)
+        domains = [(id, t) for id, t in types.items() if isinstance(t, DomainType) and id not in self._slices]
+        self._env.update({Sym(id): t.length for id, t in domains})  # an extent may name a domain: its length
+        for _, t in domains:
+            self._subregion(t)
 
     def _subregion(self, t: DomainType) -> None:
         try:

@@ -31,8 +31,9 @@ class Slices:
         self.v, self.op, self.outer, self.seg, self.mem = v, op, outer, seg, f"{seg}.m"
         self.root = root
         self.number = made(v, op.results[0], outer, ("slices", seg, root))
-        self.summary = self.region("summarize", self.captured(op.summarize, 1 + len(op.xs)))
         varies = outer.axes.union(*map(v.axes_of, root[2] if root else ()))
+        self.axes = varies | {seg}  # what the regions bind is none of these
+        self.summary = self.region("summarize", self.captured(op.summarize, 1 + len(op.xs)))
         varies |= {v.point_axis[p] for p in v.effects.scopes[op.results[0]] if p in v.point_axis}
         self.loop = Loop(v, seg, f"f{self.number}", varies, self.dtype)
         if isinstance(op, kir.RegionFold):
@@ -63,7 +64,7 @@ class Slices:
     def region(self, name: str, binds: dict[str, Bind], key: str = "") -> Env:
         v, op = self.v, self.op
         number = made(v, region_of(v, op, name), self.outer, (self.seg, self.root, key))
-        env = Env(number, self.outer, binds, frozenset((self.seg,)))
+        env = Env(number, self.outer, binds, self.axes)
         arg = getattr(op, name).args[0].id
         if name in ("summarize", "emit"):
             begin, step, _ = v.domain(op.domain)

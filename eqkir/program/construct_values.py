@@ -21,7 +21,7 @@ from typing import Any
 from eqkir.analysis.coords import normal, size
 from eqkir.analysis.effects import Effects
 from eqkir.base.diagnostics import EqkirError, fail
-from eqkir.base.expr import Coord, Expr, Sym, conj, le, lt
+from eqkir.base.expr import Coord, Expr, Sym, conj, le, lift, lt
 from eqkir.kir.extents import Extents
 from eqkir.kir.model import Kernel, Op, Scalar, Symbol
 from eqkir.kir.types import DomainType, RecordType, TensorType, Type
@@ -76,6 +76,10 @@ class Values(Nodes):
     def alias_of(self, workspace: str) -> int:
         """A workspace has an alias class of its own."""
         return 1 + max(self.effects.alias.values(), default=0) + list(self.views_kept).index(workspace)
+
+    def resource(self, name: str) -> tuple[Expr, ...]:
+        """The shape of a view."""
+        return tuple(self.extent(lift(e)) for e in self.views[name].shape)
 
     # ------------------------------------------------------------------ types
     def type_of(self, id: str) -> Type:

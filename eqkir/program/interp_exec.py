@@ -379,7 +379,7 @@ class Compiler:
             shape = (b.ids.size, *sizes)
             mask = np.broadcast_to(mask, shape)
             ids = np.broadcast_to(b.ids.reshape((-1,) + (1,) * len(sizes)), shape)
-            put = view.store if x.mode == "store" else view.combine
+            put = view.store if x.mode in ("store", "unique") else view.combine
             put(np.broadcast_to(e, shape)[mask], np.broadcast_to(value(b), shape)[mask], Write(time(b), site, x.mode, where), ids[mask])
 
         return go

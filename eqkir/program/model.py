@@ -130,7 +130,7 @@ class Store:
     deps: tuple[int, ...]
     dims: tuple[str, ...]
     masked: bool = False
-    mode: str = "store"  # or an atomic combination: add max min and or xor
+    mode: str = "store"  # or ``unique``: a store declared injective by its author; or an atomic combination: add max min and or xor
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ BINARY = (
 )  # fmt: skip
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 TERNARY = ("select", "fma")
-#: modes of a store: a plain one, or an atomic combination with what is there
-STORE_MODES = ("store", "add", "max", "min", "and", "or", "xor")
+#: modes of a store: a plain one (``unique``: its author declares that no two valid points are one element), or an atomic combination
+STORE_MODES = ("store", "unique", "add", "max", "min", "and", "or", "xor")
 #: heads of orders -> number of order operands (``TAx`` has a label instead)
 ORDERS = {"TAx": 0, "TUnit": 0, "TRev": 1, "TInter": 1, "TProd": 2, "TSwz": 2}

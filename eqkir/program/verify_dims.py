@@ -149,7 +149,7 @@ def check_types(phase: Phase, say: Report) -> None:
         i = at.item
         if isinstance(i, Store):
             integers(i.deps, at.pointer)
-            if i.mode != "store" and t[i.value] not in (BITS if i.mode in ("and", "or", "xor") else NUMBERS):
+            if i.mode not in ("store", "unique") and t[i.value] not in (BITS if i.mode in ("and", "or", "xor") else NUMBERS):
                 say(f"an atomic {i.mode} of {t[i.value]}", at.pointer)
             if t[i.value] != views[i.view] or t[i.valid] != "bool":
                 say(f"a store of {t[i.value]} where {t[i.valid]} to {i.view} of dtype {views[i.view]}", at.pointer)

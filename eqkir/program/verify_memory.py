@@ -71,9 +71,10 @@ def check_whole(m: Memory, say: Report) -> None:
 
 
 def check_owner(m: Memory, say: Report) -> None:
-    """No two instances, iterations or lanes of a plain store write one element (those of an atomic one may meet)."""
+    """No two instances, iterations or lanes of a plain store write one element (those of an atomic one may meet; of a ``unique`` one
+    the author says that they do not)."""
     for a in m.accesses:
-        if not a.is_store or a.atomic:
+        if not a.is_store or a.mode != "store":
             continue
         extents = {axis_of(d): m.program.axis[axis_of(d)].extent for d in a.dims}
         # a member's coordinate is absolute; each step of an ordered loop may write anew

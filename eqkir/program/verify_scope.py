@@ -96,7 +96,7 @@ class Access:
 
     @property
     def atomic(self) -> bool:
-        return self.mode != "store"
+        return self.mode not in ("store", "unique")
 
     @property
     def alias(self) -> int:

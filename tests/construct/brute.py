@@ -232,7 +232,7 @@ class Brute:
         for s in puts:
             named = dict.fromkeys(a for e in s.ixs for a in sorted(axes_in(e)) if a not in inside)
             free = set(named).union(*(self.p.free(r) for r in (s.value, s.valid, *s.deps))) - inside
-            assert s.mode != "store" or s.deps or free == set(named), "every axis of a store is named by its index map"
+            assert s.mode not in ("store", "unique") or s.deps or free == set(named), "every axis of a store is named by its index map"
             order = dict.fromkeys((*named, *sorted(free)))
             last = {scan_axis(n) for i in reachable(self.p, (s.value, s.valid, *s.deps)) if (n := self.p.nodes[i]).op in SCANS}
             nests.setdefault(tuple(sorted(order, key=lambda a: (a.endswith(".m"), a in last))), []).append(s)
@@ -252,7 +252,7 @@ class Brute:
                         at, value = effect
                         where = self.address(s.view, at)
                         who = tuple(sorted((a, e[a]) for a in own))
-                        if s.mode == "store":
+                        if s.mode in ("store", "unique"):
                             assert self.owner.setdefault((where, id(s)), (who,)) == (who,), f"two instances write {s.view}{at}"
                             self.arrays[s.view][at] = value
                         else:
