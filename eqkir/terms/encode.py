@@ -298,6 +298,8 @@ class _Encoder:
                         self.add(kind, t)
             self.add("private" if a.name in f.private else "shared", a.name)
             self.add("inslice" if a.kind == "mem" else "loopable", a.name)
+            if a.kind == "loop":
+                self.add("unordered", a.name)
             if a.kind == "mem":
                 for t, m in zip(self.p.axis(seg).labels, a.labels, strict=True):
                     self.add("member", a.name, t, m)
