@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import Any
 
-from eqkir.kir.model import Helper, Kernel, Module, Op, Region, Spec
+from eqkir.kir.model import Frozen, Helper, Kernel, Module, Op, Region, Spec
 from eqkir.kir.ops import Constant
 from eqkir.kir.type_rules import constant_value
 from eqkir.kir.values import number
@@ -65,7 +65,7 @@ def _plain(x: Any) -> Any:
     """Data without models, tuples or names to rewrite."""
     if isinstance(x, (tuple, list)):
         return [_plain(y) for y in x]
-    return _fields(x, {}) if hasattr(x, "model_fields") else x
+    return _fields(x, {}) if isinstance(x, Frozen) else x
 
 
 def _fields(m: Any, special: dict[str, Any], loc: bool = False) -> dict[str, Any]:
