@@ -50,12 +50,14 @@ def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: 
     for o in outcomes:
         with _isolated([o]):
             pairs.append((o, spell(programs.loads(o.program))))
-    for name in names:
+    for name in sorted(names):  # compile first: it may choose another candidate
         todo = [(o, a) for o, a in pairs if o.ok]
+        pairs = []
         for at in range(0, len(todo), chunk := 4 * jobs):
             part = todo[at : at + chunk]
             with _isolated([o for o, _ in part]):
                 (_compile if name == "compile" else _interpret)(part, options, jobs)
+            pairs += part
             if progress:
                 progress(name, min(at + chunk, len(todo)), len(todo))
 
@@ -158,27 +160,29 @@ def cache_folder() -> Path:
     return Path(base) / "compiled"
 
 
-def _compile(pairs: Sequence[tuple[Outcome, Artifact]], options: Options, jobs: int) -> None:
+def _compile(pairs: list[tuple[Outcome, Artifact]], options: Options, jobs: int) -> None:
+    from eqkir.driver.spills import replacement
     from eqkir.emit.triton.checks import EVEN, ODD, WIDE, compile_batch
     from eqkir.targets import load_target
 
     target = load_target(options.target)
     specializations = (EVEN, ODD, WIDE)
-    work = [(a, target.capability, s) for _, a in pairs for s in specializations]
-    results = compile_batch(work, jobs, cache=cache_folder())
+
+    def judged(results: Sequence[Compiled]) -> tuple[list[str], dict[str, Any]]:
+        keys = ("registers", "spills", "shared", "warps", "findings")
+        figures = {c.specialization: {k: list(v) if isinstance(v := getattr(c, k), tuple) else v for k in keys} for c in results}
+        return [f"{c.specialization}: {f}" for c in results for f in faults_of(c, target)], figures
+
+    def compiled(a: Artifact) -> tuple[list[str], dict[str, Any]]:
+        return judged(compile_batch([(a, target.capability, s) for s in specializations], jobs, cache=cache_folder()))
+
+    results = compile_batch([(a, target.capability, s) for _, a in pairs for s in specializations], jobs, cache=cache_folder())
     for i, (o, _) in enumerate(pairs):
-        mine = results[i * len(specializations) : (i + 1) * len(specializations)]
-        faults = [f"{c.specialization}: {f}" for c in mine for f in faults_of(c, target)]
-        details = {
-            c.specialization: {
-                "registers": c.registers,
-                "spills": c.spills,
-                "shared": c.shared,
-                "warps": c.warps,
-                "findings": list(c.findings),
-            }
-            for c in mine
-        }
+        faults, details = judged(results[i * len(specializations) : (i + 1) * len(specializations)])
+        if faults and all(f.endswith("bytes of spills") for f in faults):
+            other = replacement(o, options, compiled)
+            if other is not None:
+                pairs[i], faults, details = (o, other[0]), [], other[1]
         o.stage = "checks"
         record(o, "compile", not faults, {"arch": target.arch, **details}, "; ".join(faults)[:800])
         o.stage = "done" if o.ok else "checks"

@@ -11,7 +11,8 @@ loads and stores touch active lanes only; structured operations combine the acti
 op            attrs                         args -> result
 ============  ============================  ==============================================================================
 Const Scalar Index Un Bin Tri Cast Bitcast Pick Arg     as in `abstract`
-Load          (view, version, ixs, form)    valid, fill, deps…
+Load          (view, version, ixs, form)    valid, fill, deps…; form: ``ptr``, ``stream`` (evicted first), ``keep`` (evicted last), ``wide``
+                                            (loaded by every lane that will hold a copy)
 RedTree       (fn, label)                   a -> without that label: one fragment covers the axis (label ``W``)
 RedNTree      (label, Region)               idents…, elems… -> tuple
 ConWhole      (impl, label)                 a, b -> impl ``mma`` (matrix unit) or ``fma`` (multiply and reduce); result dtype accumulates
@@ -33,7 +34,7 @@ Legal stage (what `legalize` makes and what an emitter spells, one construct eac
 
 ============  ============================  ==============================================================================
 Active        (label,)                      -> bool fragment over that label: coordinate < extent
-LoadM         (view, version, ixs, form)    mask, other, deps…
+LoadM         (view, version, ixs, form)    mask, other, deps… -> form ``wide``: repeated over `dims`
 FragRed       (fn, label)                   a -> reduced over that label's lanes
 FragRedN      (label, Region)               elems… -> tuple
 FragScan      (fn, label)                   a -> inclusive forward scan of that label's lanes

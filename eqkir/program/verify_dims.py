@@ -68,6 +68,8 @@ class Dims:
                 self.same(i.dims, self.of(i.args) | self.read((i.attrs[0],), i.dims, i.op, at), i.op, at)
             case "Load" | "LoadM":
                 steps = {f"{a}:L1" for a in self.inner(i)}
+                if i.op == "LoadM" and i.attrs[3] == "wide":  # lanes that hold copies load them, too
+                    steps |= set(i.dims)
                 self.same(i.dims, self.of(i.args) | self.read(i.attrs[2], i.dims, i.op, at) | steps, i.op, at)
             case "Active":
                 self.same(i.dims, {label}, i.op, at)

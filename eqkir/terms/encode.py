@@ -18,17 +18,21 @@ from eqkir.program.lower import Realizer, reachable
 from eqkir.program.table import BASE, ROWS
 from eqkir.terms.prelude import PATHS, REQUESTS, SORTS
 
-_TABLE_FIELDS = {
-    "axlab": ("String", "L"), "coordlab": ("String", "L"), "lab": ("String", "String"), "looped": ("String",), "chunked": ("String",),
-    "whole": ("String",), "single": ("String",),
-    "sliced": ("String",), "oneslice": ("String",), "member": ("String", "String", "String"), "inslice": ("String",), "loopable":
-    ("String",),
-    "step-block": ("String", "String"), "step-chunk": ("String", "String"), "step-whole": ("String", "String"), "shared": ("String",),
-    "private": ("String",), "en": ("String",), "VEC": ("L",), "INST": ("L",), "dmax": ("i64",), "late": ("String", "i64"),
-    "early": ("String", "i64"), "consumer1": ("V", "V"), "orders": ("St", "AL"), "vdt": ("String", "String"), "verlab": ("String", "i64",
-    "L"), "alias": ("String", "String"),
+#: table -> sorts of its columns
+_TABLE_FIELDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("axlab", "coordlab"), ("String", "L")),
+    **dict.fromkeys(("lab", "step-block", "step-chunk", "step-whole", "vdt", "alias"), ("String", "String")),
+    **dict.fromkeys(("looped", "chunked", "whole", "single", "sliced", "oneslice", "inslice", "loopable", "unordered"), ("String",)),
+    **dict.fromkeys(("shared", "private", "en"), ("String",)),
+    **dict.fromkeys(("VEC", "INST"), ("L",)),
+    **dict.fromkeys(("late", "early"), ("String", "i64")),
+    "member": ("String", "String", "String"),
+    "dmax": ("i64",),
+    "consumer1": ("V", "V"),
+    "orders": ("St", "AL"),
+    "verlab": ("String", "i64", "L"),
     "base": ("G", "L"),
-}  # fmt: skip
+}
 _FUNCTIONS = {"axlab", "coordlab", "vdt", "verlab", "alias", "base"}  # the last field is the output
 
 
@@ -298,6 +302,8 @@ class _Encoder:
                         self.add(kind, t)
             self.add("private" if a.name in f.private else "shared", a.name)
             self.add("inslice" if a.kind == "mem" else "loopable", a.name)
+            if a.kind == "loop":
+                self.add("unordered", a.name)
             if a.kind == "mem":
                 for t, m in zip(self.p.axis(seg).labels, a.labels, strict=True):
                     self.add("member", a.name, t, m)

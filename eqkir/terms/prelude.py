@@ -40,6 +40,7 @@ _TABLES: Final = """
 (relation member (String String String))   ; mem axis, label of its seg axis, its own label then
 (relation inslice (String))                ; mem axes: reduced by a fragment, never by a loop
 (relation loopable (String))               ; the others
+(relation unordered (String))              ; axes whose members may be taken in any order by a store
 (relation step-block (String String))      ; O1 -> OB of an axis
 (relation step-chunk (String String))      ; L1 -> LC
 (relation step-whole (String String))      ; L1 -> W

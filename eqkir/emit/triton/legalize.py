@@ -17,6 +17,7 @@ from eqkir.emit.triton.prune import live
 from eqkir.emit.triton.scope import Block, Builder, Val, cast_pad, identity_text
 from eqkir.program.abi import axis_of, parameter
 from eqkir.program.barriers import lone_stores
+from eqkir.program.broadcasts import repeated
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Segment, Store
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
@@ -57,6 +58,8 @@ class _Phase:
         self.lone = lone_stores(items)
         self._define(items)
         self._demand(items)
+        asked = {i for i, x in self.defs.items() if x.op == "Load" and x.attrs[3] == "wide"}
+        self.copies = {i: dims for i, dims in repeated(items).items() if i in asked}
         self.b = Builder(program, label_order(program, items, self.defs), notes)
 
     def run(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -155,7 +158,7 @@ class _Phase:
         raise AssertionError(x.op)
 
     def load(self, x: Let, args: list[Val]) -> Val:
-        b, dims = self.b, self.b.sort(x.dims)
+        b, dims = self.b, self.b.sort({*x.dims, *self.copies.get(x.id, ())})
         valid, fill, deps = args[0], args[1], args[2:]
         if valid.pad == "true":
             mask = b.mask(dims)

@@ -14,6 +14,9 @@ from eqkir.emit.triton.width import Widths
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Store, order_labels, order_size
 
+#: load form -> cache policy
+POLICIES = {"stream": ', eviction_policy="evict_first"', "keep": ', eviction_policy="evict_last"'}
+
 
 @dataclass
 class Lines:
@@ -286,7 +289,8 @@ class SegmentText:
         want = self.lanes(x.dims)
         if have != want:
             text = f"tl.broadcast_to({expand(f'({text})', have, want)}, {self.shape(x.dims)})"
-        self.define(x, f"tl.load({text}{self.masked(mask, x.dims)}{self.other(mask, other, x.dims)})", clean(x.attrs[0]) + "_")
+        policy = POLICIES.get(x.attrs[3], "")
+        self.define(x, f"tl.load({text}{self.masked(mask, x.dims)}{self.other(mask, other, x.dims)}{policy})", clean(x.attrs[0]) + "_")
 
     def masked(self, mask: int, dims: tuple[str, ...]) -> str:
         return "" if self.constant_true(mask) else f", mask={self.operand(mask, dims)}"

@@ -117,7 +117,7 @@ class Proxy:
         latency = self.m.l1_latency_ns + (self.m.dram_latency_ns - self.m.l1_latency_ns) * miss
         if n.op == "SStore":
             latency = latency * 0.25  # nobody waits for a store; it occupies its queue
-        form = {"stream": 2.0, "keep": 3.0}.get(str(n.attrs[-1]), 1.0) if n.op == "FLoad" else 0.0
+        form = {"wide": 0.0, "stream": 2.0, "keep": 3.0}.get(str(n.attrs[-1]), 1.0) if n.op == "FLoad" else 0.0
         vector = np.maximum(1.0, np.minimum(np.minimum(16 / size, self.t.product("lanes", labels) / self.t.threads), run))
         issue = trips * 4 * np.maximum(self.t.product("lanes", labels) / vector, self.t.threads) / self.m.lane_rate("default") * NS
         return np.asarray(np.maximum(dram, l2) + issue + trips * latency / self.parallel + TIE * form)

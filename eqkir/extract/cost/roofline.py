@@ -33,6 +33,7 @@ from eqkir.extract.cost.walk import Shape, Visit, visits
 from eqkir.extract.graph import FrozenGraph
 from eqkir.extract.labels import Bools, LabelTable
 from eqkir.program.abi import Abi, axis_of, parameter
+from eqkir.program.broadcasts import repeated
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Segment, Store
 from eqkir.targets import Target
 
@@ -85,6 +86,10 @@ class _Segment:
         self.concurrent = min(float(occ.resident * target.sms), programs)
         self.tail = ceil(self.n / target.sms) * target.sms / self.n
         self.operands = {x for v in items if is_dot(v.item) and isinstance(v.item, (Let, Carry)) for x in v.item.args[:2]}
+        self.copies = {
+            i: dims for ph in s.phases for i, dims in repeated(ph).items()
+            if any(isinstance(v.item, Let) and v.item.id == i and v.item.attrs[3:] == ("wide",) for v in items)
+        }  # fmt: skip
         self.types = {v.item.id: v.item for v in items if isinstance(v.item, (Let, Carry))}
         self.parts: list[Part] = []
         self.figures: dict[str, float] = {}
@@ -147,6 +152,7 @@ class _Segment:
 
     def _issue(self, v: Visit, lanes: float) -> float:
         """Slots of the instructions of one load or store: each moves up to `VECTOR_BYTES` of adjacent elements of one thread."""
+        lanes = max(lanes, self.shape.product(self.copies.get(getattr(v.item, "id", -1), ())))
         view, ixs = (v.item.view, v.item.ixs) if isinstance(v.item, Store) else (v.item.attrs[0], v.item.attrs[2])
         along = contiguous_axes(ixs)
         run = self.shape.product(tuple(x for x in v.labels if axis_of(x) in along))
@@ -198,6 +204,7 @@ class _Segment:
     def _block(self, items: tuple[Item, ...], loops: tuple[Loop, ...]) -> float:
         """Critical path of a block: loads of one block are in flight together, everything else follows in order."""
         load = total = 0.0
+        copied = repeated(items)
         for it in items:
             if isinstance(it, Loop):
                 inner = self._block(it.body, (*loops, it))
@@ -206,7 +213,10 @@ class _Segment:
                 total += self.shape.pieces(it.label) * (inner + waits + self.m.op_latency_ns * len(it.carries)) + after
             elif isinstance(it, Let):
                 if it.op == "Load":
-                    load = max(load, self._load_latency(it, loops))
+                    latency = self._load_latency(it, loops)
+                    if it.id in copied and it.attrs[3] != "wide":  # one thread's copy for all: exchanged through memory, before what follows
+                        total += latency + 2 * self.m.barrier_ns
+                    load = max(load, latency)
                 elif it.op not in FIXED:
                     slots = self.m.slots(_function(it))
                     total += self.m.op_latency_ns * max(1.0, slots / 4)
