@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqkir.program.abi import parameter
-from eqkir.program.model import Item, Let, Loop
+from eqkir.program.model import Barrier, Item, Let, Loop, Store
 
 ELEMENTWISE = ("Un", "Bin", "Tri")
 
@@ -21,8 +21,10 @@ def repeated(items: tuple[Item, ...]) -> dict[int, tuple[str, ...]]:
             source[i.id] = source[i.args[0]]
     seen: dict[int, set[tuple[str, ...] | None]] = {}
     for i in items:
+        if isinstance(i, Barrier):
+            continue
         if isinstance(i, Loop):
-            for a in _reads(i.body):
+            for a in (*_reads(i.body), i.cond):
                 seen.setdefault(source.get(a, -1), set()).add(None)
             continue
         uses = i.args if isinstance(i, Let) else ()
@@ -58,7 +60,7 @@ def _reads(items: tuple[Item, ...]) -> set[int]:
         if isinstance(i, Let):
             out |= set(i.args)
         elif isinstance(i, Loop):
-            out |= _reads(i.body) | {a for c in i.carries for a in (*c.args, *c.inits)}
-        elif hasattr(i, "value"):
+            out |= _reads(i.body) | {i.cond} | {a for c in i.carries for a in (*c.args, *c.inits)}
+        elif isinstance(i, Store):
             out |= {i.value, i.valid, *i.deps}
     return out
