@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqkir.program.abi import parameter
-from eqkir.program.model import Barrier, Item, Let, Loop, Store
+from eqkir.program.model import Item, Let, Loop, Store
 
 ELEMENTWISE = ("Un", "Bin", "Tri")
 
@@ -21,21 +21,19 @@ def repeated(items: tuple[Item, ...]) -> dict[int, tuple[str, ...]]:
             source[i.id] = source[i.args[0]]
     seen: dict[int, set[tuple[str, ...] | None]] = {}
     for i in items:
-        if isinstance(i, Barrier):
-            continue
         if isinstance(i, Loop):
             for a in (*_reads(i.body), i.cond):
                 seen.setdefault(source.get(a, -1), set()).add(None)
             continue
-        uses = i.args if isinstance(i, Let) else ()
-        if isinstance(i, Let) and i.op == "Cast" and i.id in source:
-            continue
-        for a in uses:
-            if a in source:
-                wide = isinstance(i, Let) and i.op in ELEMENTWISE and set(lanes(i.dims)) > set(lanes(lets[a].dims))
-                seen.setdefault(source[a], set()).add(i.dims if wide else None)
-        if not isinstance(i, Let):
-            for a in (getattr(i, "value", -1), getattr(i, "valid", -1)):
+        if isinstance(i, Let):
+            if i.op == "Cast" and i.id in source:
+                continue
+            for a in i.args:
+                if a in source:
+                    wide = i.op in ELEMENTWISE and set(lanes(i.dims)) > set(lanes(lets[a].dims))
+                    seen.setdefault(source[a], set()).add(i.dims if wide else None)
+        elif isinstance(i, Store):
+            for a in (i.value, i.valid):
                 if a in source:
                     seen.setdefault(source[a], set()).add(None)
     for load, dims in seen.items():

@@ -155,7 +155,9 @@ def _quantize(v: Values, op: kir.Quantize, n: int, ixs: Ixs) -> Steps:
         return v.make("Cast", ("u8",), (i("and", i.op("shr", word, shift), 255),), "u8")
 
     # positions outside of a field are brought into it: what is read there is not chosen
-    clipped = lambda e, size: v.fold(mod(e, Int(size)))  # noqa: E731
+    def clipped(e: Expr, size: int) -> Expr:
+        return v.fold(mod(e, Int(size)))
+
     head = part(i.bits(ds), clipped(byte, 4))
     q = yield from code(clipped(byte - 4, 256))
     m, ma = bound(v, lift(16), taken)
@@ -207,7 +209,10 @@ def _record(v: Values, op: kir.QuantizedDot, ixs: Ixs, r: Expr, taken: set[str])
     b0 = yield from byte(op.lhs, t + 4)
     b4 = yield from byte(op.lhs, t + 8)
     b8 = yield from byte(op.lhs, t + 12)
-    high = lambda b: i("shl", i("shr", b, 6), 4)  # noqa: E731
+
+    def high(b: int) -> int:
+        return i("shl", i("shr", b, 6), 4)
+
     sc = choice(v, low, i("and", b0, 63), i.op("or", i("and", b8, 15), high(b0)))
     mn = choice(v, low, i("and", b4, 63), i.op("or", i("shr", b8, 4), high(b4)))
     # weight i = 32 s + m: byte 16 + 32 (s // 2) + m, low nibble for even s

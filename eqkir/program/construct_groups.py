@@ -263,8 +263,8 @@ class _Finished:
         return self.kept.get(name, name)
 
     def workspace(self, dtype: str, shape: tuple[Expr, ...]) -> ViewParam:
-        taken = {x.name for x in (*self.abi.views, *self.workspaces)} | {s.name for s in (*self.abi.scalars, *self.abi.symbols)}
-        taken |= {n for n, _ in self.abi.constexprs}
+        taken = {x.name for x in (*self.abi.views, *self.workspaces)} | {n for n, _ in self.abi.constexprs}
+        taken |= {s.name for s in self.abi.scalars} | {s.name for s in self.abi.symbols}
         n = len(self.workspaces)
         while f"ws{n}" in taken:
             n += 1

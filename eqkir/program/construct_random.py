@@ -58,7 +58,10 @@ def philox(v: Values, seed: int, counter: int) -> int:
     w = _Words(v)
     seed, counter = w.cast(seed, "u64"), w.cast(counter, "u64")
     block = w.bin("shr", counter, v.const(2, "u64"), "u64")
-    high = lambda x: w.cast(w.bin("shr", x, v.const(32, "u64"), "u64"), "u32")  # noqa: E731
+
+    def high(x: int) -> int:
+        return w.cast(w.bin("shr", x, v.const(32, "u64"), "u64"), "u32")
+
     c: list[int | _Const] = [w.cast(block, "u32"), high(block), _Const(0), _Const(0)]
     key = [w.cast(seed, "u32"), high(seed)]
     for _ in range(ROUNDS):

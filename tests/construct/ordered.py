@@ -24,8 +24,13 @@ def close(a: np.ndarray, b: np.ndarray) -> None:
     np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
 
 
-def run_all(p: Abstract, arrays: Mapping[str, np.ndarray], symbols: Mapping[str, int] | None = None, scalars: Mapping[str, Any] | None = None,
-            seed: int = 0) -> None:  # fmt: skip
+def run_all(
+    p: Abstract,
+    arrays: Mapping[str, np.ndarray],
+    symbols: Mapping[str, int] | None = None,
+    scalars: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> None:
     """Execute in place by brute force; the program has a conservative realisation."""
     if id(p) not in _seen:
         assert listing(p)

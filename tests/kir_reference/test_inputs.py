@@ -114,8 +114,13 @@ def test_coordinates_lie_within_their_axis() -> None:
     k = steering([one, op("load", "c", view="I", coords=["i0"]), op("scatter_reduce", view="Y", coords=["c"], value="one", fn="add")])
     for x in drawn(k, {"N": 40, "T": 7}):
         assert x.min() >= 0 and x.max() < 7
-    scaled = [one, op("load", "c", view="I", coords=["i0"]), op("constant", "four", dtype="i32", value=4), op("binary", "s", fn="mul", x="c", y="four"),
-              op("scatter_reduce", view="Y", coords=["s"], value="one", fn="add")]  # fmt: skip
+    scaled = [
+        one,
+        op("load", "c", view="I", coords=["i0"]),
+        op("constant", "four", dtype="i32", value=4),
+        op("binary", "s", fn="mul", x="c", y="four"),
+        op("scatter_reduce", view="Y", coords=["s"], value="one", fn="add"),
+    ]
     assert max(x.max() for x in drawn(steering(scaled), {"N": 40, "T": 19})) == 3
     distinct = [one, op("load", "c", view="I", coords=["i0"]), op("unique_scatter", view="Y", coords=["c"], value="one")]
     for x in drawn(steering(distinct), {"N": 7, "T": 9}):

@@ -15,7 +15,7 @@ from eqkir.emit.triton.order import member_of
 from eqkir.emit.triton.spell_space import decode, labels_of, operands_of
 from eqkir.emit.triton.width import Widths
 from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
-from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Store
+from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Store, order_labels
 
 #: load form -> cache policy
 POLICIES = {"stream": ', eviction_policy="evict_first"', "keep": ', eviction_policy="evict_last"'}

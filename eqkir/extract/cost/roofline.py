@@ -214,7 +214,7 @@ class _Segment:
             elif isinstance(it, Let):
                 if it.op == "Load":
                     latency = self._load_latency(it, loops)
-                    if it.id in copied and it.attrs[3] != "wide":  # one thread's copy for all: exchanged through memory, before what follows
+                    if it.id in copied and it.attrs[3] != "wide":  # one thread's copy for all, through memory, before what follows
                         total += latency + 2 * self.m.barrier_ns
                     load = max(load, latency)
                 elif it.op not in FIXED:
