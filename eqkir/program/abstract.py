@@ -140,6 +140,10 @@ class Abstract:
             out = frozenset(n.attrs[2])
         elif n.op == "State":
             out = out | {n.attrs[0]}
+        elif n.op == "Pick" and (t := self.nodes[n.args[0]]).op in ("Fold", "While"):  # a state varies along axes of its own
+            c, i = t.attrs[2], n.attrs[0]
+            own = (t.args[i], t.args[c + i], *(t.args[2 * c :] if t.op == "While" else ()))
+            out = frozenset().union(*(self._free[a] for a in own)) - {t.attrs[0]}
         elif n.op in BOUND:
             out = out - {bound_axis(n)}
         return out

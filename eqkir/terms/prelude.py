@@ -127,6 +127,13 @@ def _value_facts(r: Row) -> list[str]:
         fact("flab", f"(set-diff {_union(xs)} s)", f"{q} {out_axis}")
         fact("occ", _union(xs), f"{q} (shared {axis})")
         fact("occ", f"(set-diff {_union(xs)} s)", f"{q} {out_axis} (private {axis})")
+    elif r.name == "Pick":
+        for t in ("(RedN c i e f)", "(ScanN c i e f)"):
+            fact("flab", "x_a1", f"(= a1 {t})")
+        state = "(nth i a0 u) (nth e a0 w) (= s (axlab c)) (= x (flab u)) (= z (flab w))"  # a state varies along axes of its own
+        fact("flab", "(set-diff (set-union x z) s)", f"(= a1 (Fold c y i e f)) {state}", need=False)
+        fact("flab", "(set-diff (set-union x (set-union z g)) s)", f"(= a1 (While c y i e f)) {state} (= g (flab f))", need=False)
+        fact("occ", _union(xs), q)
     else:
         fact("flab", _union(xs), q)
         fact("occ", _union(xs), q)
