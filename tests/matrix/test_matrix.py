@@ -10,7 +10,6 @@ from tests.matrix import cells, provider
 from tools.matrix import run_matrix, table
 
 
-
 def report(summary: dict[str, Any]) -> None:
     print("\n" + table(summary))
     for engine in ("program", "interpreter", "compile"):
