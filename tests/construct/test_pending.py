@@ -33,7 +33,8 @@ def test_pending_kernel(path: Path) -> None:
             assert d.code.startswith("EQK-CON-") and d.pointer.startswith("/body/")
             continue
         assert listing(p)
-        assert verify(conservative(p)) == [], "P0 verifies statically"
+        faults = verify(conservative(p))
+        assert {d.code for d in faults} <= {"EQK-PRG-BUFFER"}, "P0 verifies, but for the author's word that a buffer is written first"
         entry = entry_of(k)
         rows = [r for r in entry["test"] if prod(max(v, 1) for v in r.values()) <= POINTS]
         assert rows
