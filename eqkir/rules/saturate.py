@@ -137,9 +137,11 @@ def _rss() -> int:
 def _worker(conn: multiprocessing.connection.Connection, program: Abstract, files: list[RuleFile], limits: Limits) -> None:
     from eqkir.terms.engine import EggError, session
     from eqkir.terms.freeze import freeze
+    from eqkir.terms.steer import steering
 
     started = time.perf_counter()
     run = _Run(program, files, limits)
+    steer = steering(program)
     soft = limits.memory + _rss() + (1 << 30)
     resource.setrlimit(resource.RLIMIT_AS, (soft + _vm(), resource.RLIM_INFINITY)) if hasattr(resource, "RLIMIT_AS") else None
     try:
@@ -147,7 +149,7 @@ def _worker(conn: multiprocessing.connection.Connection, program: Abstract, file
             root = run.start(engine)
 
             def snapshot(stop: Stop, message: str = "") -> None:
-                g = freeze(engine, root, program.abi, program.origins)
+                g = freeze(engine, root, program.abi, program.origins, steer)
                 run.report.enodes, run.report.classes = g.enodes, len(g.classes)
                 conn.send((g, run.finish(stop, started, message)))
 
