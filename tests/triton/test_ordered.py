@@ -63,8 +63,8 @@ def arrays(p: Program, symbols: dict[str, int]) -> dict[str, Any]:
 
 def sums(x: dict[str, Any]) -> dict[str, Any]:
     """Inputs are below 1 and axes have at most 11 members. Sums, recurrences and their scans stay below 11 after at most 2 · 11 + 2
-    roundings; scores of attention (8 terms) err by 8 · 9 units, and so do their exponentials, twice in a quotient below 1, with 2 · (11 + 4)
-    roundings more. Either is below 264 units of 2**-24; doubled, since both sides round."""
+    roundings; scores of attention (8 terms) err by 8 · 9 units, and so do their exponentials, twice in a quotient below 1, with
+    2 · (11 + 4) roundings more. Either is below 264 units of 2**-24; doubled, since both sides round."""
     return {k: np.full(v.shape, 2 * 264 * 2.0**-24) for k, v in x.items() if v.dtype.kind == "f"}
 
 
