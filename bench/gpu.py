@@ -145,15 +145,18 @@ def one(args: argparse.Namespace) -> int:
 
 
 def table(args: argparse.Namespace) -> int:
-    """Print the results as Markdown; later files replace workloads of earlier ones."""
+    """Print the results as Markdown; later files replace workloads of earlier ones. A file's ``notes`` comment on its rows."""
     import gpu_table
 
     rows: dict[str, dict[str, Any]] = {}
+    notes: list[str] = []
     for path in args.results:
-        for r in json.loads(path.read_text())["rows"]:
+        results = json.loads(path.read_text())
+        notes += results.get("notes", [])
+        for r in results["rows"]:
             if r["status"] == "ok" or rows.get(r["workload"], r)["status"] != "ok":
                 rows[r["workload"]] = r
-    print(gpu_table.markdown(list(rows.values())), end="")
+    print(gpu_table.markdown(list(rows.values()), notes), end="")
     return 0
 
 

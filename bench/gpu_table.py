@@ -16,8 +16,8 @@ time: above 1 we are faster. Written by `python bench/gpu.py table`; the raw row
 """
 
 
-def markdown(rows: list[dict[str, Any]]) -> str:
-    """The page. `miss` is predicted / measured: what the cost model got wrong."""
+def markdown(rows: list[dict[str, Any]], notes: list[str]) -> str:
+    """The page. `miss` is predicted / measured: what the cost model got wrong. `notes`: paragraphs and list items after the table."""
     good = [r for r in rows if r["status"] == "ok"]
     out = HEAD.format(gpu=good[0]["gpu"] if good else "no GPU", torch=good[0]["torch"] if good else "?")
     for r in good:
@@ -26,6 +26,10 @@ def markdown(rows: list[dict[str, Any]]) -> str:
             f"| {r['workload']} | {r['ms']:.4f} | {r['percent_of_floor']:.0f} | {r['bound']} | {r['predicted_ms']:.4f} | "
             f"{r['predicted_ms'] / r['ms']:.2f} | {' | '.join(peers)} | {r['host_us']:.1f} |\n"
         )
+    if notes:
+        out += "\n## Notes\n"
+    for before, note in zip(["", *notes], notes):
+        out += ("" if note.startswith("- ") and before.startswith("- ") else "\n") + note + "\n"
     bad = [r for r in rows if r["status"] != "ok"]
     if bad:
         out += "\nNot measured:\n\n" + "".join(f"- {r['workload']}: {r['status']}\n" for r in bad)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +30,11 @@ def kernel_part(source: str) -> str:
 
 def main() -> int:
     text = README.read_text()
-    run = subprocess.run([sys.executable, "-c", example(text)], capture_output=True, text=True, check=True, cwd=ROOT)
+    with tempfile.TemporaryDirectory() as folder:  # a file of the author's, so that comments name its lines
+        file = Path(folder) / "rms_scale.py"
+        file.write_text(example(text))
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        run = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=True, cwd=ROOT, env=env)
     table = subprocess.run(
         [sys.executable, "-m", "eqkir", "optimize", "corpus/json/softmax_bf16.json", "--check", "all"],
         capture_output=True, text=True, check=True, cwd=ROOT,

@@ -49,10 +49,8 @@ result.
 ## The alternatives in the e-graph
 
 Classes with more than one e-node are choices. `c1` chooses how the segment owns rows (one or a block, in grid or stride mode) together
-with how the row is
-traversed (`L1`, `LC`, `W`); loads choose a cache policy; a chunked reduction chooses between a scalar accumulator and one a lane
-(`FReady` of either). The beginning of
-`eqkir show --stage egraph`:
+with how the row is traversed (`L1`, `LC`, `W`); loads choose a cache policy; a chunked reduction chooses between a scalar accumulator
+and one a lane (`FReady` of either). The beginning of `eqkir show --stage egraph`:
 
 ```
 {egraph}
@@ -87,11 +85,9 @@ def show(stage: str, limit: int | None = None) -> str:
 
 
 def builder() -> str:
-    """The source of the kernel's builder function and the helper that it shares with its variants."""
+    """The source of the function that builds the kernel for a dtype."""
     text = (ROOT / "corpus" / "normalize.py").read_text()
-    start = text.index("def _softmax") if "def _softmax" in text else text.index("softmax")
-    block = text[start:].split("\n\n\n")[0]
-    return block.rstrip()
+    return text[text.index("def softmax(") :].split("\n\n\n")[0].rstrip()
 
 
 def main() -> None:

@@ -48,10 +48,10 @@ class LoopInfo:
 
 @dataclass(frozen=True)
 class StoreSite:
-    """A store or update: its place, the version that it makes, the points of the `parallel`s around it (outermost first), the loops and
-    the conditions around it."""
+    """A store or update, or a buffer that is filled: its place, the version that it makes, and the points of `parallel`s (outermost
+    first), the loops and the conditions around it."""
 
-    op: kir.Write
+    op: kir.Write | kir.Buffer
     pointer: str
     version: int
     scope: tuple[str, ...]
@@ -125,6 +125,11 @@ class _Walk:
             out.pointers[id] = at
         if isinstance(op, kir.Load):
             out.versions[op.results[0]] = self.current.get(out.alias.get(op.view, -1), 0)
+        elif isinstance(op, kir.Buffer):
+            c = out.alias[op.results[0]] = 1 + max(out.alias.values(), default=-1)
+            if op.init is not None:
+                self.current[c] = 1
+                out.stores.append(StoreSite(op, at, 1, place.scope, place.loops, place.conditions))
         elif isinstance(op, kir.Write):
             c = out.alias.get(op.view, -1)
             self.current[c] = self.current.get(c, 0) + 1

@@ -90,10 +90,12 @@ class Chain:
     @cached_property
     def abstract(self) -> Abstract:
         from eqkir.kir.types import infer
+        from eqkir.program.abstract import with_slices
         from eqkir.program.construct import construct
 
         with self.stage("construct"):
-            return construct(self.kernel, infer(self.kernel), self.constexprs)
+            a = construct(self.kernel, infer(self.kernel), self.constexprs)
+            return with_slices(a) if "relaxed_normalization" in self.options.permit else a
 
     @cached_property
     def initial(self) -> Program:

@@ -35,7 +35,7 @@ class Worker:
     def __init__(self) -> None:
         paths = [str(PACKAGE.parent), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # the pool is the parallelism; a child forks without threads
-        env = {**single, **os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+        env = {**os.environ, **single, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", "from eqkir.driver.worker import main; main()"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True,

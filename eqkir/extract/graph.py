@@ -41,6 +41,8 @@ class FrozenGraph:
     dtypes: list[str]
     root: int
     origins: list[str] = field(default_factory=list)  # of each class, for comments only
+    #: class -> tokens of steering values that it realises (`eqkir.terms.steer`): all classes of one token must agree in their operations
+    steer: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def enodes(self) -> int:

@@ -29,12 +29,13 @@ A `Fold` over a ``strict`` axis steps through single elements. Over a ``seg`` ax
 slice (they reduce
 over the axis' ``mem`` axis), `yields` combine the states with them, and ``combine(identity, summary) = summary``, so one slice may cover
 all.
+`Slice` (axis, mem axis) of a value is made by rules only: the value with that axis as the members of a slice.
 Reverse and exclusive scans are forward inclusive scans of re-indexed operands.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqkir.base.expr import Expr, coords
@@ -90,6 +91,8 @@ class Abstract:
     #: step, so whoever reads or makes it stays inside. The first version of a loop's body is what the step before (or the loop's start)
     #: left.
     inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    #: (loop axis, seg axis over the same members): offered to rules that take a reduction in slices
+    sliced: tuple[tuple[str, str], ...] = ()
     _ids: dict[VNode, int] = field(default_factory=dict, repr=False)
     _free: dict[int, frozenset[str]] = field(default_factory=dict, repr=False)
 
@@ -140,9 +143,22 @@ class Abstract:
             out = frozenset(n.attrs[2])
         elif n.op == "State":
             out = out | {n.attrs[0]}
+        elif n.op == "Pick" and (t := self.nodes[n.args[0]]).op in ("Fold", "While"):  # a state varies along axes of its own
+            c, i = t.attrs[2], n.attrs[0]
+            own = (t.args[i], t.args[c + i], *(t.args[2 * c :] if t.op == "While" else ()))
+            out = frozenset().union(*(self._free[a] for a in own)) - {t.attrs[0]}
         elif n.op in BOUND:
             out = out - {bound_axis(n)}
         return out
+
+
+def with_slices(p: Abstract) -> Abstract:
+    """The same program with a seg axis and its mem axis beside every loop axis that a reduction binds; nothing uses them yet."""
+    bound = {bound_axis(n) for n in p.nodes if n.op in ("Red", "Con", "ConAcc")}
+    loops = [a for a in p.axes if a.kind == "loop" and a.name in bound]
+    new = [Axis(f"{a.name}{t}", a.extent, kind) for a in loops for t, kind in (("s", "seg"), ("s.m", "mem"))]
+    q = replace(p, axes=(*p.axes, *new), sliced=tuple((a.name, f"{a.name}s") for a in loops))
+    return q
 
 
 def axes_in(e: Expr) -> frozenset[str]:

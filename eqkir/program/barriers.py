@@ -16,11 +16,11 @@ ELEMENTWISE = ("Un", "Bin", "Tri", "Cast", "Bitcast", "Trans")
 
 def lone_stores(items: tuple[Item, ...]) -> dict[int, Store]:
     """Loads of a phase that reach one store of their own block and nothing else, element by element: load id -> that store."""
-    uses: dict[int, list[tuple[Let | Carry | Store, int]]] = {}
+    uses: dict[int, list[tuple[Let | Carry | Store | Loop, int]]] = {}
     loads: list[tuple[Let, int]] = []
     blocks = [0]
 
-    def read(ids: tuple[int, ...], user: Let | Carry | Store, block: int) -> None:
+    def read(ids: tuple[int, ...], user: Let | Carry | Store | Loop, block: int) -> None:
         for i in ids:
             uses.setdefault(i, []).append((user, block))
 
@@ -39,6 +39,8 @@ def lone_stores(items: tuple[Item, ...]) -> dict[int, Store]:
                     for c in i.carries:
                         read(c.args, c, inner)
                         read(c.inits, c, block)
+                    if i.cond >= 0:
+                        read((i.cond,), i, inner)
                     walk(i.body, inner)
                 case Barrier():
                     pass
@@ -52,7 +54,7 @@ def lone_stores(items: tuple[Item, ...]) -> dict[int, Store]:
     return out
 
 
-def _reached(x: Let, block: int, uses: dict[int, list[tuple[Let | Carry | Store, int]]]) -> Store | None:
+def _reached(x: Let, block: int, uses: dict[int, list[tuple[Let | Carry | Store | Loop, int]]]) -> Store | None:
     store: Store | None = None
     todo, seen = [x.id], set[int]()
     while todo:
@@ -65,11 +67,16 @@ def _reached(x: Let, block: int, uses: dict[int, list[tuple[Let | Carry | Store,
                 return None
             if isinstance(user, Let) and user.op in ELEMENTWISE and _lanes(user) == _lanes(x):
                 todo.append(user.id)
-            elif isinstance(user, Store) and user.value == i and i not in (user.valid, *user.deps) and store in (None, user):
+            elif isinstance(user, Store) and _plain(user, i) and store in (None, user):
                 store = user
             else:
                 return None
     return store
+
+
+def _plain(s: Store, i: int) -> bool:
+    """Whether a store overwrites with value `i`, and reads it for nothing else."""
+    return s.mode in ("store", "unique") and s.value == i and i not in (s.valid, *s.deps)
 
 
 def _lanes(x: Let) -> set[str]:

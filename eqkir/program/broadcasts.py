@@ -22,7 +22,7 @@ def repeated(items: tuple[Item, ...]) -> dict[int, tuple[str, ...]]:
     seen: dict[int, set[tuple[str, ...] | None]] = {}
     for i in items:
         if isinstance(i, Loop):
-            for a in _reads(i.body):
+            for a in (*_reads(i.body), i.cond):
                 seen.setdefault(source.get(a, -1), set()).add(None)
             continue
         if isinstance(i, Let):
@@ -58,7 +58,7 @@ def _reads(items: tuple[Item, ...]) -> set[int]:
         if isinstance(i, Let):
             out |= set(i.args)
         elif isinstance(i, Loop):
-            out |= _reads(i.body) | {a for c in i.carries for a in (*c.args, *c.inits)}
+            out |= _reads(i.body) | {i.cond} | {a for c in i.carries for a in (*c.args, *c.inits)}
         elif isinstance(i, Store):
             out |= {i.value, i.valid, *i.deps}
     return out

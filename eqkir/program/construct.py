@@ -31,7 +31,7 @@ from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_env import COMMON, FIELDS, ROOT, Ixs
 from eqkir.program.construct_groups import finish
 from eqkir.program.construct_loops import both, stepping
-from eqkir.program.construct_memory import Access, access
+from eqkir.program.construct_memory import Access, access, filled
 from eqkir.program.construct_scans import turn
 from eqkir.program.construct_states import below
 from eqkir.program.construct_values import Values, bounds
@@ -72,7 +72,8 @@ def construct(
 
 #: fields of the operations that the walk of effects handles; all others are instantiated by a registered handler
 EFFECTS = {
-    "domain": "begin end step", "subregion": "domain begin end", "parallel": "domains body", "store": "view coords value valid",
+    "buffer": "dtype shape init", "domain": "begin end step", "subregion": "domain begin end", "parallel": "domains body",
+    "store": "view coords value valid",
     "unique_scatter": "view coords value valid", "scatter_reduce": "view coords value valid fn", "break": "cond values",
     "continue": "cond values", **{f"atomic_{fn}": "view coords value valid order" for fn in ("add", "max", "min", "and", "or", "xor")},
 }  # fmt: skip
@@ -121,10 +122,11 @@ def store(v: Values, site: StoreSite) -> Effect | None:
 def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Mapping[int, str]) -> tuple[Effect | None, dict[int, str]]:
     """The store, and the axes that its dimensions would have."""
     op = site.op
+    name, value = (op.results[0], op.init) if isinstance(op, kir.Buffer) else (op.view, op.value)
+    assert value is not None
     axes = list(around)
     shape: list[Expr] = []
-    for id in (*op.coords, *((op.valid,) if op.valid else ())):
-        s = v.shape(id)
+    for s in [v.resource(name)] if isinstance(op, kir.Buffer) else [v.shape(id) for id in (*op.coords, *((op.valid,) if op.valid else ()))]:
         shape = [*s[: len(s) - len(shape)], *shape] if len(s) > len(shape) else shape
         for i, e in enumerate(reversed(s)):
             if shape[-1 - i].value == 1:
@@ -152,21 +154,21 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
             v.env = outer
             return stop.value  # type: ignore[no-any-return]
 
-    exprs, deps, valid = made(access(v, op, at, site.conditions))
+    exprs, deps, valid = made(filled(v, op, at, site.conditions) if isinstance(op, kir.Buffer) else access(v, op, at, site.conditions))
     for a in axes:
         member = v.member(a) if a in v.regions else None
         valid = valid if member is None else both(v, valid, member)
     v.env = outer
     if v.is_const(valid, "false"):
         return None, dims
-    value = v.node(*v.operand(op.value, at))
+    node = v.node(*v.operand(value, at))
     plain = tuple(a for a in axes if v.kind_of[a] != "seg")
     if mode == "store" and (deps or (data(v, valid) and not injective(exprs, plain, v.facts))):
         mode = "unique"
     scope = frozenset((p, v.point_axis[p]) for p in site.scope if p in v.point_axis)
     loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops)
     return Effect(
-        op.view, v.effects.alias[op.view], site.version, exprs, deps, value, valid, tuple(axes), scope, site.pointer, mode, loops
+        name, v.effects.alias[name], site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops
     ), dims  # fmt: skip
 
 
@@ -178,7 +180,7 @@ def data(v: Values, valid: int) -> bool:
 def mode_of(site: StoreSite) -> str:
     """``store``, ``unique`` (injective by the author's word) or how it combines. Raises EQK-CON-ATOMIC."""
     match site.op:
-        case kir.Store():
+        case kir.Store() | kir.Buffer():
             return "store"
         case kir.UniqueScatter():
             return "unique"

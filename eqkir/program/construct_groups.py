@@ -15,12 +15,13 @@ from eqkir.program.construct_codes import LOOP_STORE, STAGE
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_keep import kept, needed, number
 from eqkir.program.construct_nests import Renamer, Tiers, misplaced, renamed, scanned, tiers, twice
-from eqkir.program.construct_states import rebuilt
+from eqkir.program.construct_states import rebuilt, shared
 from eqkir.program.construct_values import Values
 from eqkir.program.lower import SCANS, scan_axis
 
 #: rounds of renaming bound axes; each settles the operations of one depth
 RENAMINGS = 64
+FactsOf = Callable[[Sequence[Effect]], list[Write]]
 LOOPS = register(
     "EQK-CON-LOOPS",
     "reductions over equal extents depend on each other's loops",
@@ -47,18 +48,29 @@ def finish(v: Values, stores: Sequence[Effect], abi: Abi) -> Abstract:
     independent(v, effects, first)
     for n, members in enumerate(groups(first, v.facts)):
         mine = [effects[i] for i in members]
-        for _ in range(RENAMINGS):
-            writes = facts(mine)
-            own = instance_axes(writes, v.facts)
-            again = conflicts(v, mine, writes, own)
-            if not again:
-                break
-            new = Renamer(v, again, frozenset(a for e in mine for a in e.axes))
-            mine = [replace(e, value=new.node(e.value), valid=new.node(e.valid), deps=tuple(map(new.node, e.deps))) for e in mine]
-        else:
-            raise fail(LOOPS, "the loops of a store cannot be told apart", mine[0].pointer, stage=STAGE)
-        out.group(f"g{n}", mine, own, plan(writes, own, v.facts))
+        merged = [shared(v, e.roots, frozenset(e.axes)) for e in mine]
+        if any(change for change, _ in merged):
+            one = [changed(v, e, change) for e, (change, _) in zip(mine, merged, strict=True)]
+            apart, writes, own = separated(v, one, facts)
+            if frozenset().union(*(more for _, more in merged)) <= frozenset(own):
+                out.group(f"g{n}", apart, own, plan(writes, own, v.facts))
+                continue
+        apart, writes, own = separated(v, mine, facts)
+        out.group(f"g{n}", apart, own, plan(writes, own, v.facts))
     return out.program()
+
+
+def separated(v: Values, mine: list[Effect], facts: FactsOf) -> tuple[list[Effect], list[Write], tuple[str, ...]]:
+    """The stores of a group with no axis traversed inside a loop over itself, what is known of them, and the instance axes."""
+    for _ in range(RENAMINGS):
+        writes = facts(mine)
+        own = instance_axes(writes, v.facts)
+        again = conflicts(v, mine, writes, own)
+        if not again:
+            return mine, writes, own
+        new = Renamer(v, again, frozenset(a for e in mine for a in e.axes))
+        mine = [replace(e, value=new.node(e.value), valid=new.node(e.valid), deps=tuple(map(new.node, e.deps))) for e in mine]
+    raise fail(LOOPS, "the loops of a store cannot be told apart", mine[0].pointer, stage=STAGE)
 
 
 def placed(v: Values, stores: Sequence[Effect]) -> list[Effect]:
@@ -72,15 +84,18 @@ def placed(v: Values, stores: Sequence[Effect]) -> list[Effect]:
                 change[i] = kept(v, i, (), (), e.pointer)
         if not change:
             return effects
-
-        def new(e: Effect, change: Mapping[int, int] = change) -> Effect:
-            value, valid, *deps = (rebuilt(v, r, {k: x for k, x in change.items() if k != r or e.view not in v.kept}) for r in e.roots)
-            return replace(e, value=value, valid=valid, deps=tuple(deps))
-
-        stores = [new(e) for e in stores]
+        stores = [changed(v, e, change) for e in stores]
         for name in list(v.kept):
-            v.kept[name] = new(v.kept[name])
+            v.kept[name] = changed(v, v.kept[name], change)
     raise fail(LOOPS, "the scans of a store cannot be told apart", stores[0].pointer, stage=STAGE)
+
+
+def changed(v: Values, e: Effect, change: Mapping[int, int]) -> Effect:
+    """The store with some nodes below it replaced (what fills a workspace stays)."""
+    if not change:
+        return e
+    value, valid, *deps = (rebuilt(v, r, {k: x for k, x in change.items() if k != r or e.view not in v.kept}) for r in e.roots)
+    return replace(e, value=value, valid=valid, deps=tuple(deps))
 
 
 def loops(v: Values, e: Effect, own: Sequence[str] = ()) -> Tiers:

@@ -22,7 +22,12 @@ from eqkir.program.construct_values import Values
 def plain(v: Values, e: Expr, extent: Expr) -> str | None:
     """The axis whose coordinates a dimension of this extent is read at, one by one."""
     axes = sorted(coords(e))
-    if len(axes) == 1 and v.kind_of[axes[0]] in ("loop", "strict") and v.pool_of[axes[0]] == extent and v.coordinate(axes[0]) == e:
+    if (
+        len(axes) == 1
+        and v.kind_of[axes[0]] in ("loop", "strict")
+        and v.pool_of[axes[0]] == v.pinned(extent)
+        and v.coordinate(axes[0]) == e
+    ):
         return axes[0]
     return None
 

@@ -207,8 +207,13 @@ def stepping(v: Values, region: str, outer: Env, pointer: str) -> Env:
     if not isinstance(op, kir.For):
         raise fail(LOOP_STORE, f"a store inside {op.op}", pointer, "a store inside for", STAGE)
     axis = v.point_axis.get(region)
-    length = v.domain(op.domain)[2]
-    x = v.coordinate(axis) if axis else v.dimension(length, set(), "strict")[0]
+    x = v.coordinate(axis) if axis else ZERO
+    if axis is None:
+        v.env = outer
+        around = {v.point_axis[p] for p in v.effects.scopes[op.body.args[0].id] if p in v.point_axis}
+        x, axis = v.dimension(v.domain(op.domain)[2], around | outer.axes, "strict" if op.inits or info.breaks else "loop")
+        if axis:
+            v.point_axis[region] = axis
     one = ForLoop(v, op, region, outer, x, axis, None)
 
     def state(part: Part) -> Any:

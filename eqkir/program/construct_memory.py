@@ -43,7 +43,13 @@ def access(v: Values, op: _Coordinates, ixs: Ixs, conditions: tuple[Condition, .
     valid = both(v, (yield from holds(v, conditions)), valid)
     free = frozenset().union(*map(axes_in, exprs), *map(v.program.free, deps))
     valid = inbounds(v, members(v, valid, ixs, free), exprs, deps, v.resource(op.view), op.valid is None)
-    return tuple(exprs), tuple(deps), valid
+    return (*v.owner(op.view), *exprs), tuple(deps), valid
+
+
+def filled(v: Values, op: kir.Buffer, ixs: Ixs, conditions: tuple[Condition, ...]) -> Access:
+    """Like `access`, of a buffer's initial value."""
+    valid = yield from holds(v, conditions)
+    return (*v.owner(op.results[0]), *ixs), (), valid
 
 
 def inbounds(v: Values, valid: int, exprs: Sequence[Expr], deps: Sequence[int], shape: Sequence[Expr], all: bool) -> int:
@@ -74,7 +80,7 @@ def members(v: Values, valid: int, ixs: Sequence[Expr], free: frozenset[str] = f
 
 @construction("load", "view coords valid fill")
 def _load(v: Values, op: kir.Load, n: int, ixs: Ixs) -> Steps:
-    dtype, id = v.views[op.view].dtype, op.results[0]
+    dtype, id = v.element(op.view), op.results[0]
     fill = v.const(0, dtype) if op.fill is None else (yield v.operand(op.fill, ixs))
     exprs, deps, valid = yield from access(v, op, ixs, v.effects.conditions[id])
     if v.is_const(valid, "false"):

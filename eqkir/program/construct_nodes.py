@@ -73,7 +73,19 @@ class Nodes:
     # ------------------------------------------------------------------ extents and axes
     def known(self, e: Expr) -> bool:
         """Whether an expression over extents is known before the launch."""
-        return all(a.args[0] in self._launch for a in atoms(e) if a.op == "sym")
+        return all(a.op == "sym" and a.args[0] in self._launch for a in atoms(e))
+
+    def pinned(self, e: Expr) -> Expr:
+        """The expression with the nodes of the current environment in place of values that are known only at run time."""
+        env: dict[Expr, Expr] = {}
+        for a in atoms(e):
+            if a.op == "sym" and a.args[0] not in self._launch and a.args[0] not in self._slices and not a.args[0].startswith("#"):
+                n = self.program.nodes[node := self.runtime(a.args[0])]
+                if n.op == "Const":
+                    env[a] = Int(int(n.attrs[0]))
+                else:
+                    env[a] = n.attrs[0] if n.op == "Index" and not n.args else Sym(f"#{node}.{self.const(True, 'bool')}")
+        return self.fold(substitute(e, env)) if env else e
 
     def extent(self, e: Expr) -> Expr:
         """An extent with constexprs substituted, in normal form."""
@@ -86,16 +98,19 @@ class Nodes:
 
     def axis(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop") -> str:
         """The lowest-numbered axis for a dimension of this extent that is not in `avoid`."""
+        bound = None
+        if kind != "while" and not self.known(extent):
+            source = self._bounded.get(extent)
+            if source is None:
+                raise fail(EXTENT, f"the extent {extent} is known only at run time", accepted="a subregion of a domain", stage=STAGE)
+            extent, bound = self.pinned(extent), (source[0], source[1], self.pinned(source[2]), self.pinned(source[3]))
+            self._bounded.setdefault(extent, bound)
         pool, n = self._pools.setdefault((extent, kind), len(self._pools)), 0
         while f"a{pool}.{n}" in avoid:
             n += 1
         name = f"a{pool}.{n}"
         if name not in self.extent_of:
-            bound = None
-            if kind != "while" and not self.known(extent):
-                bound = self._bounded.get(extent)
-                if bound is None:
-                    raise fail(EXTENT, f"the extent {extent} is known only at run time", accepted="a subregion of a domain", stage=STAGE)
+            if bound:
                 self.regions[name] = bound[0], bound[2], bound[3]
             self.extent_of[name] = bound[1] if bound else extent
             self.kind_of[name], self.pool_of[name] = kind, extent
@@ -131,7 +146,7 @@ class Nodes:
         seg = self.axis(extent, avoid, "seg")
         mem = f"{seg}.m"
         if mem not in self.extent_of:
-            self.extent_of[mem], self.kind_of[mem], self.pool_of[mem] = self.extent_of[seg], "mem", extent
+            self.extent_of[mem], self.kind_of[mem], self.pool_of[mem] = self.extent_of[seg], "mem", self.pool_of[seg]
             if seg in self.regions:
                 self.regions[mem] = self.regions[seg]
         return seg, mem

@@ -117,7 +117,8 @@ def _transpose(v: Values, op: kir.Transpose, n: int, ixs: Ixs) -> Steps:
 
 @construction("reshape", "x shape")
 def _reshape(v: Values, op: kir.Reshape, n: int, ixs: Ixs) -> Steps:
-    return (yield op.x, reshaped(v, v.shape(op.x), v.shape(op.results[0]), ixs))
+    source, result = (tuple(map(v.pinned, v.shape(id))) for id in (op.x, op.results[0]))
+    return (yield op.x, reshaped(v, source, result, ixs))
 
 
 def reshaped(v: Values, source: tuple[Expr, ...], result: tuple[Expr, ...], ixs: Ixs) -> Ixs:

@@ -68,7 +68,7 @@ class Slices:
         arg = getattr(op, name).args[0].id
         if name in ("summarize", "emit"):
             begin, step, _ = v.domain(op.domain)
-            env.domains[arg] = begin, step, self.extent
+            env.domains[arg] = v.pinned(begin), step, self.extent
             env.slices[arg] = v.coordinate(self.mem), self.mem
         return env
 
@@ -158,7 +158,7 @@ def _members(v: Values, ixs: Ixs, d: int, extent: Expr) -> str | None:
     """The mem axis that the output is read along, alone."""
     for a in sorted(coords(ixs[d])):
         others = frozenset().union(*(v.axes_of(e) for i, e in enumerate(ixs) if i != d))
-        if v.kind_of[a] == "mem" and v.pool_of[a] == extent and v.coordinate(a) == ixs[d] and a not in others:
+        if v.kind_of[a] == "mem" and v.pool_of[a] == v.pinned(extent) and v.coordinate(a) == ixs[d] and a not in others:
             return a
     return None
 

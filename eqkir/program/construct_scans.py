@@ -21,7 +21,7 @@ BUILT_IN = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"
 @construction("scan", "xs axis fn exclusive reverse identities combine")
 def _scan(v: Values, op: kir.Scan, n: int, ixs: Ixs) -> Steps:
     id, d = op.results[n], op.axis
-    extent, e = v.shape(id)[d], ixs[d]
+    extent, e = v.pinned(v.shape(id)[d]), ixs[d]
     others = frozenset().union(*(v.axes_of(x) for i, x in enumerate(ixs) if i != d))
     if extent == ONE:
         return (yield from _along(v, op, n, ixs, None))
@@ -47,7 +47,7 @@ def _along(v: Values, op: kir.Scan, n: int, ixs: Ixs, axis: str | None) -> Steps
     if op.exclusive:
         c = v.coordinate(axis) if axis else ZERO
         before = emax(c - ONE, ZERO)
-        at = (*ixs[:d], v.fold(v.shape(op.results[n])[d] - ONE - before if op.reverse else before), *ixs[d + 1 :])
+        at = (*ixs[:d], v.fold(v.pinned(v.shape(op.results[n])[d]) - ONE - before if op.reverse else before), *ixs[d + 1 :])
         first = v.index(eq(c, ZERO), (), "bool")
     if op.fn is not None:
         fn = BUILT_IN[op.fn]
@@ -145,7 +145,7 @@ def _join(v: Values, op: kir.Join, n: int, ixs: Ixs) -> Steps:
 def turn(v: Values, extent: Expr, axis: str, wish: str, avoid: frozenset[str]) -> tuple[Expr, tuple[str, ...]]:
     """How a store traverses a dimension: (position, axes) backwards, or in slices."""
     if wish == "reverse":
-        return v.fold(extent - ONE - v.coordinate(axis)), (axis,)
+        return v.fold(v.pinned(extent) - ONE - v.coordinate(axis)), (axis,)
     seg, mem = v.slices(extent, avoid)
     return v.coordinate(mem), (seg, mem)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eqkir.base.diagnostics import fail
-from eqkir.program.abstract import Abstract, VNode
+from eqkir.program.abstract import BOUND, Abstract, VNode
 from eqkir.program.construct_codes import CARRY, STAGE, STATE_LIMIT
 from eqkir.program.construct_env import Ixs, Request
 from eqkir.program.construct_values import Values
@@ -161,6 +161,54 @@ def copied(v: Values, n: VNode, attrs: tuple[Any, ...], args: tuple[int, ...], w
     return i
 
 
+def joined(v: Values, loops: Sequence[Loop]) -> Loop:
+    """One loop with the components of several instances of it."""
+    first = loops[0]
+    out = Loop(v, first.axis, "+".join(x.name for x in loops), first.outer, first.dtype, closed=True)
+    for x in loops:
+        out.parts += [part for part in x.parts if part not in out.parts]
+    home = [next((x, x.parts.index(part)) for x in loops if part in x.parts) for part in out.parts]
+    out.vary = [x.vary[i] for x, i in home]
+    change: dict[int, int] = {}
+    for j, n in enumerate(list(v.program.nodes)):
+        for x in loops:
+            if n.op == "Form" and n.attrs[0] == x.name:
+                change[j] = v.make("Form", (out.name, out.parts.index(x.parts[n.attrs[1]]), n.attrs[2]), (), n.dtype)
+    for kind in first.fields:
+        out.fields[kind] = [rebuilt(v, x.fields[kind][i], change) for x, i in home]
+    return out
+
+
+def shared(v: Values, roots: Sequence[int], axes: frozenset[str]) -> tuple[dict[int, int], frozenset[str]]:
+    """Results of several instances of one fold that a store over `axes` reads -> the same results of one fold; and axes.
+
+    A component that varies along fewer axes than the whole may have the others (the second result) only as instance axes: these have a
+    value everywhere.
+    """
+    p = v.program
+    direct: set[int] = set()
+    todo = list(roots)
+    while todo:
+        i = todo.pop()
+        if i not in direct:
+            direct.add(i)
+            todo += () if p.nodes[i].op in (*BOUND, "Scan", "ScanN", "State") else p.nodes[i].args
+    picks = [i for i in sorted(direct) if p.nodes[i].op == "Pick" and p.nodes[p.nodes[i].args[0]].op == "Fold"]
+    out: dict[int, int] = {}
+    more: frozenset[str] = frozenset()
+    for instances in v.loops.values():
+        loops = [getattr(x, "loop", x) for x in instances]
+        mine = {i: x for i in picks for x in loops if p.nodes[p.nodes[i].args[0]].attrs[1] == x.name}
+        used = [x for x in loops if any(x is y for y in mine.values())]
+        every = frozenset().union(*(f for x in used for f in x.vary))
+        if len(used) < 2 or not every <= axes:
+            continue
+        more |= every.difference(frozenset.intersection(*(x.vary[p.nodes[i].attrs[0]] for i, x in mine.items())))
+        whole = joined(v, used)
+        out.update({i: whole.result(x.parts[p.nodes[i].attrs[0]]) for i, x in mine.items()})
+    return out, more
+
+
 class _Varying:
     """Free axes of nodes where the formals of one loop vary along `vary`."""
 
@@ -196,4 +244,4 @@ def open_forms(p: Abstract, root: int) -> frozenset[str]:
     return out[root]
 
 
-__all__ = ["Loop", "Make", "Part", "below", "copied", "open_forms", "rebuilt"]
+__all__ = ["Loop", "Make", "Part", "below", "copied", "joined", "open_forms", "rebuilt", "shared"]

@@ -23,9 +23,9 @@ from eqkir.analysis.effects import Effects
 from eqkir.base.diagnostics import EqkirError, fail
 from eqkir.base.expr import Coord, Expr, Sym, conj, le, lift, lt
 from eqkir.kir.extents import Extents
-from eqkir.kir.model import Kernel, Op, Scalar, Symbol
-from eqkir.kir.types import DomainType, RecordType, TensorType, Type
-from eqkir.program.construct_codes import EXPR_LIMIT, EXPRESSION, NODES, STAGE, STEP_LIMIT, UNSUPPORTED
+from eqkir.kir.model import For, Kernel, Op, Scalar, Symbol
+from eqkir.kir.types import BufferType, DomainType, RecordType, TensorType, Type
+from eqkir.program.construct_codes import EXPR_LIMIT, EXPRESSION, EXTENT, LOOP_STORE, NODES, STAGE, STEP_LIMIT, UNSUPPORTED
 from eqkir.program.construct_env import HANDLERS, RECORDS, Env, Ixs, Steps
 from eqkir.program.construct_nodes import Nodes
 
@@ -50,6 +50,8 @@ class Values(Nodes):
             info = effects.loops.get(loop)
             kind = "strict" if info and (len(info.region.args) > 1 or info.breaks) else "loop"
             outer = (*around, *effects.homes[point])
+            if effects.homes[point] and not self.known(self.domain(domain)[2]):
+                continue  # known inside the loops around it only
             x, axis = self.dimension(self.domain(domain)[2], {self.point_axis[p] for p in outer if p in self.point_axis}, kind)
             if not loop:
                 self.at[point] = self.point(domain, x)
@@ -59,7 +61,7 @@ class Values(Nodes):
     def point(self, domain: str, x: Expr) -> Expr:
         """The coordinate of the x-th point of a domain."""
         begin, step, _ = self.domain(domain)
-        return normal(begin + x * step)
+        return normal(self.pinned(begin) + x * step)
 
     def domain(self, id: str) -> tuple[Expr, int, Expr]:
         """(begin, step, length)."""
@@ -75,11 +77,38 @@ class Values(Nodes):
 
     def alias_of(self, workspace: str) -> int:
         """A workspace has an alias class of its own."""
-        return 1 + max(self.effects.alias.values(), default=0) + list(self.views_kept).index(workspace)
+        known = self.effects.alias.get(workspace)
+        return 1 + max(self.effects.alias.values(), default=0) + list(self.views_kept).index(workspace) if known is None else known
 
     def resource(self, name: str) -> tuple[Expr, ...]:
-        """The shape of a view."""
-        return tuple(self.extent(lift(e)) for e in self.views[name].shape)
+        """The shape of a view or buffer."""
+        if name in self.views:
+            return tuple(self.extent(lift(e)) for e in self.views[name].shape)
+        t = self.types[name]
+        assert isinstance(t, BufferType)
+        return tuple(map(self.extent, t.shape))
+
+    def element(self, name: str) -> str:
+        """The dtype of a view or buffer."""
+        t = self.types.get(name)
+        return t.dtype if isinstance(t, BufferType) else self.views[name].dtype
+
+    def owner(self, name: str) -> tuple[Expr, ...]:
+        """Coordinates of the buffer that belongs to the current points and steps: each has one of its own, in one workspace."""
+        if name in self.views:
+            return ()
+        axes = [self.point_axis[p] for p in self.effects.scopes[name] if p in self.point_axis]
+        for depth, loop in enumerate(self.effects.homes[name]):
+            if not isinstance(self.effects.loops[loop].op, For):
+                raise fail(LOOP_STORE, f"a buffer inside {self.effects.loops[loop].op.op}", stage=STAGE)
+            steps = self.env.home(depth + 1).steps
+            axes += [steps] if steps else []
+        if name not in self.views_kept:
+            shape = (*(self.extent_of[a] for a in axes), *self.resource(name))
+            if not all(map(self.known, shape)):
+                raise fail(EXTENT, f"a buffer of shape [{', '.join(map(str, self.resource(name)))}]", stage=STAGE)
+            self.views_kept[name] = self.element(name), shape
+        return tuple(map(Coord, axes))
 
     # ------------------------------------------------------------------ types
     def type_of(self, id: str) -> Type:

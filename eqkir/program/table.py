@@ -77,6 +77,7 @@ Fold String K VL VL VL bound=0
 While String K VL VL V bound=0
 Form K i64 String L
 State String K i64 VL VL
+Slice String String V
 """)  # fmt: skip
 
 REALISED: Final = _rows("F", """
@@ -113,8 +114,8 @@ FReady i64 F
 
 OTHER: Final = (
     _rows("VL", "VNil\nVCons V VL") + _rows("FL", "FNil\nFCons F FL") + _rows("AL", "ANil\nACons String AL")
-    + _rows("IXL", "INil\nICons IX IXL")
-    + _rows("IX", "IInt i64\nISym String\nICoord String\nIDep i64\nIBin String IX IX\nINot IX\nISel IX IX IX")
+    + _rows("IXL", "INil\nICons IX IXL\nILSub String String IXL")
+    + _rows("IX", "IInt i64\nISym String\nICoord String\nIDep i64\nIBin String IX IX\nINot IX\nISel IX IX IX\nISub String String IX")
     + _rows("St", "APut String i64 IXL String V V VL\nAPar St St\nASeq St St")
     + _rows("S", "SStore L Path String i64 IXL String F F FL\nSPar S S\nSSeq S S")
     + _rows("G", "Grp AL St") + _rows("GL", "GNil\nGCons G GL")

@@ -6,7 +6,6 @@ costs this kernel's further improvement and nothing else: the last good graph is
 
 from __future__ import annotations
 
-import multiprocessing as mp
 import multiprocessing.connection
 import os
 import resource
@@ -21,6 +20,7 @@ from eqkir.base.diagnostics import Diagnostic, EqkirError, register
 from eqkir.extract.graph import FrozenGraph
 from eqkir.program.abstract import Abstract
 from eqkir.program.table import REALISED_SORTS, ROWS
+from eqkir.rules.forks import Child
 from eqkir.rules.load import E_EGG, RuleFile, load_rules
 
 E_WORKER = register("EQK-SAT-001", "saturation worker died", "The worker ended before P0 was loaded; nothing could be saved.")
@@ -137,9 +137,11 @@ def _rss() -> int:
 def _worker(conn: multiprocessing.connection.Connection, program: Abstract, files: list[RuleFile], limits: Limits) -> None:
     from eqkir.terms.engine import EggError, session
     from eqkir.terms.freeze import freeze
+    from eqkir.terms.steer import steering
 
     started = time.perf_counter()
     run = _Run(program, files, limits)
+    steer = steering(program)
     soft = limits.memory + _rss() + (1 << 30)
     resource.setrlimit(resource.RLIMIT_AS, (soft + _vm(), resource.RLIM_INFINITY)) if hasattr(resource, "RLIMIT_AS") else None
     try:
@@ -147,7 +149,7 @@ def _worker(conn: multiprocessing.connection.Connection, program: Abstract, file
             root = run.start(engine)
 
             def snapshot(stop: Stop, message: str = "") -> None:
-                g = freeze(engine, root, program.abi, program.origins)
+                g = freeze(engine, root, program.abi, program.origins, steer)
                 run.report.enodes, run.report.classes = g.enodes, len(g.classes)
                 conn.send((g, run.finish(stop, started, message)))
 
@@ -206,13 +208,10 @@ def saturate(
 
     lim = limits or Limits()
     files = load_rules(rules, without, permit)
-    ctx: Any = mp.get_context("fork" if "fork" in mp.get_all_start_methods() else "spawn")
-    here, there = ctx.Pipe(duplex=False)
-    p = ctx.Process(target=_worker, args=(there, program, files, lim), daemon=True)
-    p.start()
-    there.close()
+    child = Child(_worker, program, files, lim)
+    here = child.connection
     best: tuple[FrozenGraph, Report] | None = None
-    failure = ("killed", "the worker was killed")
+    failure, ended = ("killed", "the worker was killed"), False
     deadline = time.monotonic() + lim.seconds * 1.5 + 5.0
     try:
         while True:
@@ -222,7 +221,9 @@ def saturate(
             try:
                 msg = here.recv()
             except (EOFError, OSError):
-                failure = ("memory" if p.exitcode in (-6, -9, None) else "killed", f"the worker ended with code {p.exitcode}")
+                code = child.join()
+                failure = ("memory" if code in (-6, -9, None) else "killed", f"the worker ended with code {code}")
+                ended = True
                 break
             if msg[0] == "diagnosis":
                 raise EqkirError(*msg[1])
@@ -234,9 +235,8 @@ def saturate(
                 break
             best = msg
     finally:
-        p.kill() if failure[0] else None
-        p.join(5.0)
-        here.close()
+        if not ended:
+            child.kill() if failure[0] else child.join()
     if best is None:
         raise EqkirError(Diagnostic(E_WORKER, failure[1], stage="saturate"))
     if failure[0]:

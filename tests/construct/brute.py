@@ -115,7 +115,7 @@ class Brute:
             case "Cast":
                 return sc.cast(arg(0), kind(0), n.dtype)
             case "Bitcast":
-                return sc.bitcast(arg(0), n.dtype)
+                return np.asarray(sc.bitcast(arg(0), n.dtype)).reshape(())
             case "Pick":
                 return arg(0)[n.attrs[0]]
             case "Arg":

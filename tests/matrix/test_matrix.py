@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
 from tests.matrix import cells, provider
 from tools.matrix import run_matrix, table
-
-LIMIT_SECONDS = 40 * 60.0
 
 
 def report(summary: dict[str, Any]) -> None:
@@ -52,11 +49,9 @@ def test_the_cases_of_a_kernel_cover_every_shape_in_every_variant() -> None:
 
 @pytest.mark.slow
 def test_the_whole_matrix() -> None:
-    start = time.monotonic()
     summary = run_matrix(jobs=2)
     report(summary)
     names = len(cells.kernels())
     assert summary["cells"] == names * len(cells.configurations())
     assert summary["ok"], table(summary)
     assert summary["interpreter"]["cells"] == names * 4 and summary["compile"]["cells"] == names * 2
-    assert time.monotonic() - start < LIMIT_SECONDS

@@ -209,3 +209,19 @@ def running_buffer() -> Abstract:
 
 
 SAMPLES["running_buffer"] = running_buffer
+
+
+def plain_attention(dtype: str = "f32") -> Abstract:
+    """softmax(q·k)·v over a whole score row: no fold in sight."""
+    ins = [("Q", "in", dtype, ("M", "D")), ("K", "in", dtype, ("N", "D")), ("V", "in", dtype, ("N", "E"))]
+    views = [*ins, ("Y", "out", "f32", ("M", "E"))]
+    axes = [("i0", "M", "own"), ("i1", "E", "own"), ("c0", "N", "loop"), ("c1", "D", "loop")]
+    p = program(views, ["M", "N", "D", "E"], axes)  # type: ignore[arg-type]
+    s = p.make("Con", ("c1",), (load(p, "Q", "i0", "c1"), load(p, "K", "c0", "c1")), "f32")
+    m = p.make("Red", ("max", "c0"), (s,), "f32")
+    e = p.make("Un", ("exp",), (p.make("Bin", ("sub",), (s, m), "f32"),), "f32")
+    q = p.make("Bin", ("div",), (e, p.make("Red", ("sum", "c0"), (e,), "f32")), "f32")
+    q = q if dtype == "f32" else p.make("Cast", (dtype,), (q,), dtype)
+    o = p.make("Con", ("c0",), (q, load(p, "V", "c0", "i1")), "f32")
+    p.groups = (Group("g0", ("i0", "i1"), ((put(p, "Y", ("i0", "i1"), o),),)),)
+    return p

@@ -10,7 +10,8 @@ from eqkir.base.dtypes import FLOATS, INTS, NUMPY
 from tests.triton import programs as P
 from tests.triton.against import Trial, check_all, poisoned
 
-pytestmark = pytest.mark.interpreter
+#: arrays hold NaNs and infinities on purpose, and numpy warns when it casts them
+pytestmark = [pytest.mark.interpreter, pytest.mark.filterwarnings("ignore:.*encountered in cast:RuntimeWarning")]
 RNG = np.random.default_rng(11)
 
 

@@ -146,6 +146,13 @@ class Memory:
         return _memory.store(p, bits(np.ascontiguousarray(v)), m)
 
 
+    @staticmethod
+    def atomic_rmw(op: Any, p: Array, v: Array, m: Array, sem: Any) -> Any:
+        GUARD.check(p, m, v.itemsize, True)
+        p, v, m = (np.ascontiguousarray(a) for a in np.broadcast_arrays(p, v, m))
+        return _memory.atomic_rmw(op, p, v, m, sem)
+
+
 # ------------------------------------------------------------------------------------------------ reductions
 def _tensor(a: Array, t: Any) -> Any:
     a = np.ascontiguousarray(a)
@@ -172,6 +179,18 @@ def reduce(self: Any, inputs: Any) -> Any:
     if self.keep_dims:
         data = [x.reshape((1,) * rank) if flat else np.expand_dims(x, axis) for x in data]
     return [self.to_tensor(x if x.ndim else x[()], t) for x, t in zip(data, types)]
+
+
+def scan(self: Any, inputs: Any) -> Any:
+    """All prefixes by doubling, block-wide: every lane combines with the one `d` before it, those that have none keep their value."""
+    types, axis = [t.dtype for t in inputs], self.axis
+    data = [np.moveaxis(t.handle.data, axis, 0) for t in inputs]
+    d = 1
+    while d < data[0].shape[0]:
+        done = _combine(self.combine_fn, [np.roll(x, d, 0) for x in data], data, types)
+        data = [np.concatenate([x[:d], y[d:]]) for x, y in zip(data, done)]
+        d *= 2
+    return [self.to_tensor(np.moveaxis(x, 0, axis), t) for x, t in zip(data, types)]
 
 
 # ------------------------------------------------------------------------------------------------ device library
@@ -237,6 +256,7 @@ def install() -> None:
     interp._interpreter = Memory()
     interp._patch_lang_tensor = _patch
     interp.ReduceOps.generic_reduce = reduce
+    interp.ScanOps.generic_scan = scan
     Builder.cast_impl = cast
     Builder.create_fp_to_fp = fp_to_fp
     Builder.create_fma = fma

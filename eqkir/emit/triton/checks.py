@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +159,7 @@ def compile_batch(
         key = hashlib.sha256(json.dumps([job, a.permits, a.fused, _version()], sort_keys=True).encode()).hexdigest()
         hit = _read(cache, key)
         if hit:
-            out[n] = hit
+            out[n] = replace(hit, findings=scan(hit.ptx, a.permits, a.fused))  # judged anew: what is refused may have changed
         else:
             todo.append((n, job, key))
     for (n, _, key), reply in zip(todo, check_pool.ask_all("compile", [j for _, j, _ in todo], processes, seconds), strict=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eqkir.emit.triton.forms import Forms
+from eqkir.emit.triton.address import KernelText
+from eqkir.emit.triton.forms import TYPES, Forms
 from eqkir.program.model import Region
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
@@ -43,6 +44,10 @@ def region(r: Region, forms: Forms, helpers: dict[str, str]) -> str:
                 text = forms.cast(a, src, x.dtype)
             case "Bitcast":
                 text = forms.bitcast(a, src, x.dtype)
+            case "Index":
+                operands = [env[i] for i in x.args]
+                e = KernelText(frozenset(), forms.use).text(x.attrs[0], lambda a: f"{operands[a.args[0]]}.to(tl.int64)")  # noqa: B023
+                text = e if x.dtype == "bool" else f"tl.cast({e}, {TYPES[x.dtype]})"
             case _:
                 raise ValueError(f"{x.op} in a combine region")
         dtypes[x.id] = x.dtype

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from eqkir.base.diagnostics import Diagnostic, register
+from eqkir.base.expr import atoms
 from eqkir.program.abi import parameter, traversal
-from eqkir.program.model import Carry, Item, Let, Loop, Program, Store, order_labels
+from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Store, order_labels
 from eqkir.program.ops import UNARY
 
 UNBOUND = register("EQK-TRI-UNBOUND", "parameter without a value", "Emission needs a value for every physical parameter of the program.")
@@ -33,17 +34,32 @@ OPERATION = register(
     "EQK-TRI-OPERATION", "construct without a Triton form", "The provider does not write this construct of physical programs."
 )
 
+ATOMIC = register(
+    "EQK-TRI-ATOMIC", "atomic combination without a Triton form",
+    "tl.atomic_* combine 32- and 64-bit integers; floats are added as f16, f32 and f64. A float maximum or minimum would lose a NaN.",
+)  # fmt: skip
+REGION = register(
+    "EQK-TRI-REGION", "combine function that reads launch values",
+    "A combine function of tl.reduce and tl.associative_scan reads its operands only: index expressions over symbols have no place in it.",
+)  # fmt: skip
+
 NUMEL = 1 << 20
 LETS = frozenset(
-    "Const Scalar Index Un Bin Tri Cast Bitcast Pick Load RedTree RedNTree ConWhole ConAccWhole "
-    "Active LoadM FragRed FragRedN Dot Splat Trans".split()
+    "Const Scalar Index Un Bin Tri Cast Bitcast Pick Load RedTree RedNTree Scan ScanN Last ConWhole ConAccWhole "
+    "Active LoadM FragRed FragRedN FragScan FragScanN Dot Splat Trans".split()
 )
 CARRIES = frozenset("RedLoop RedNLoop ConLoop ConAccLoop Phi".split())
-TRAVERSALS = frozenset("O1 OB L1 LC W".split())
+TRAVERSALS = frozenset("O1 OB L1 LC W S1 SC SW M1 MC MW".split())
 DOTS = {
     ("f16", "f16", "f32"): 16, ("bf16", "bf16", "f32"): 16, ("f32", "f32", "f32"): 16, ("f8e4m3fn", "f8e4m3fn", "f32"): 32,
     ("f8e5m2", "f8e5m2", "f32"): 32, ("i8", "i8", "i32"): 32,
 }  # fmt: skip
+
+
+WORDS = frozenset("i32 i64 u32 u64 index".split())
+#: mode of an atomic store -> dtypes
+ATOMICS = {"add": WORDS | {"f16", "f32", "f64"}, **dict.fromkeys(("max", "min", "and", "or", "xor"), WORDS)}
+PLAIN = ("store", "unique")
 
 
 def check(program: Program) -> list[Diagnostic]:
@@ -113,11 +129,13 @@ class _Check:
                     self.operation(i, here)
                 case Store():
                     self.fragment(i.dims, here)
-                    self.known(getattr(i, "mode", "store"), frozenset(["store"]), here)
+                    if i.mode not in PLAIN and self.dtype(i.value) not in ATOMICS.get(i.mode, ()):
+                        self.say(ATOMIC, f"{i.mode} of {self.dtype(i.value)}", here, " ".join(sorted(ATOMICS.get(i.mode, ()))))
                 case Loop():
                     self.fragment((i.label,), here)
-                    if getattr(i, "cond", -1) >= 0:
-                        self.say(OPERATION, "a while loop", here)
+                    for c in i.carries:
+                        if c.op == "Phi":
+                            self.defs[c.id] = c
                     self.block(i.body, f"{here}/body")
                     for k, c in enumerate(i.carries):
                         self.defs[c.id] = c
@@ -129,13 +147,24 @@ class _Check:
             dtype = self.dtype(x.args[0])
             if x.attrs[0] in ("i0", "lgamma", "erfc") and dtype in ("bool",):
                 self.say(DTYPE, f"{x.attrs[0]} on {dtype}", where)
+        for r in x.attrs:
+            if isinstance(r, Region):
+                self.region(r, where)
         if x.op in ("ConWhole", "ConAccWhole"):
             self.contraction(x, x.attrs[0], x.attrs[1], where)
         if x.op in ("RedTree", "RedNTree"):
             for a in x.args[-1:]:
                 self.fragment((*self.dims(a), x.attrs[1] if x.op == "RedTree" else x.attrs[0]), where)
 
+    def region(self, r: Region, where: str) -> None:
+        for x in r.body:
+            if x.op == "Index" and any(a.op != "dep" for a in atoms(x.attrs[0])):
+                self.say(REGION, str(x.attrs[0]), where)
+
     def carry(self, c: Carry, label: str, where: str) -> None:
+        for r in c.attrs:
+            if isinstance(r, Region):
+                self.region(r, where)
         lanes = c.op in ("RedLoop", "RedNLoop") and "lanes" in c.attrs
         self.fragment((*c.dims, label) if lanes else c.dims, where)
         if c.op in ("ConLoop", "ConAccLoop"):

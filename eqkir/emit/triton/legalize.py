@@ -13,6 +13,7 @@ from dataclasses import replace
 from eqkir.base import dtypes as D
 from eqkir.base.expr import Expr, coords
 from eqkir.emit.triton.order import label_order
+from eqkir.emit.triton.ordered import last, scan, while_loop
 from eqkir.emit.triton.prune import live
 from eqkir.emit.triton.scope import Block, Builder, Val, cast_pad, identity_text
 from eqkir.program.abi import axis_of, parameter
@@ -33,7 +34,7 @@ def legalize(program: Program) -> Program:
     for n, s in enumerate(program.segments):
         phases = []
         for k, ph in enumerate(s.phases):
-            p = _Phase(program, ph, notes)
+            p = Phase(program, ph, notes)
             items = live(p.run(ph))
             phases.append(items)
             for old, v in p.env.items():
@@ -46,7 +47,7 @@ def legalize(program: Program) -> Program:
     )
 
 
-class _Phase:
+class Phase:
     """One phase. `env` maps structured ids to legal values (a tuple of them for a generic reduction)."""
 
     def __init__(self, program: Program, items: tuple[Item, ...], notes: dict[str, Expr]) -> None:
@@ -153,6 +154,10 @@ class _Phase:
                 label, region = x.attrs
                 n = len(region.dtypes)
                 return self.fragredn(label, region, [b.neutral(e, label, k) for e, k in zip(args[n:], args[:n])])
+            case "Scan" | "ScanN":
+                return scan(self, x, args)
+            case "Last":
+                return last(self, x.attrs[0], args[0])
             case "ConWhole" | "ConAccWhole":
                 return self.contract_whole(x, args)
         raise AssertionError(x.op)
@@ -161,10 +166,10 @@ class _Phase:
         b, dims = self.b, self.b.sort({*x.dims, *self.copies.get(x.id, ())})
         valid, fill, deps = args[0], args[1], args[2:]
         if valid.pad == "true":
-            mask = b.mask(dims)
+            mask = b.guarded(b.mask(dims), dims)
             other = fill if mask.pad == "true" else b.const(self.want.get(x.id, D.literal(0, x.dtype)), x.dtype)
         else:
-            mask, other = b.mask(dims, valid), fill
+            mask, other = b.guarded(b.mask(dims, valid), dims), fill
         pad = other.pad if not other.dims and mask.pad != "true" else None
         v = b.let("LoadM", x.attrs, (mask, other, *deps), dims, x.dtype, pad=pad)
         v = replace(v, reads=v.reads | {v.id}, bare=True)
@@ -177,10 +182,10 @@ class _Phase:
         b, dims = self.b, self.b.sort(s.dims)
         value, valid = self.val(s.value), self.val(s.valid)
         deps = tuple(self.val(d) for d in s.deps)
-        mask = b.mask(dims, None if valid.pad == "true" else valid)
+        mask = b.guarded(b.mask(dims, None if valid.pad == "true" else valid), dims)
         value = b.arranged(value, b.lanes(dims)) if b.lanes(dims) else value
         self.barriers(s, value)
-        b.blocks[-1].items.append(Store(s.view, s.version, s.ixs, value.id, mask.id, tuple(d.id for d in deps), dims, True))
+        b.blocks[-1].items.append(Store(s.view, s.version, s.ixs, value.id, mask.id, tuple(d.id for d in deps), dims, True, s.mode))
 
     def barriers(self, s: Store, value: Val) -> None:
         """A thread must not overwrite what another has yet to load; an element loaded for its own store alone needs nothing."""
@@ -188,7 +193,8 @@ class _Phase:
         for x, alias, around, source in self.loads:
             if alias != self.program.abi.view(s.view).alias:
                 continue
-            if (x.attrs[0], x.attrs[2], set(b.lanes(x.dims))) == (s.view, s.ixs, set(lanes)) and self.lone.get(source) == s:
+            same = (x.attrs[0], x.attrs[2], set(b.lanes(x.dims))) == (s.view, s.ixs, set(lanes))
+            if same and self.lone.get(source) == s:
                 continue
             common = sum(1 for p, q in zip(around, b.blocks) if p is q)
             block = b.blocks[common - 1]
@@ -207,15 +213,19 @@ class _Phase:
         Triton 3.6 rewrites an accumulation ``acc = acc + reduce(load)`` of a loop on its own; it aborts when the result is used twice, and
         shows partial sums to other uses of `acc` in the loop. ``x·1 + (-0)``, exact for every x and folded later, keeps it from matching.
         """
+        if not parameter(label):
+            return a
         if len(self.b.blocks) > 1 and a.bare and a.dtype in ("f32", "f64") and len(self.b.lanes(a.dims)) > 1:
             a = self.b.over("Tri", ("fma",), (a, self.b.const("1.0", a.dtype), self.b.const("-0.0", a.dtype)), a.dtype)
-        return self.b.let("FragRed", (fn, label), (a,), tuple(d for d in a.dims if d != label), a.dtype)
+        return self.b.let("FragRed", (fn, label), (a,), self.b.without(a.dims, label), a.dtype)
 
     def fragredn(self, label: str, region: Region, elems: list[Val]) -> tuple[Val, ...]:
         b = self.b
+        if not parameter(label):
+            return tuple(elems)
         union = b.sort(d for e in elems for d in e.dims)
         elems = [b.splat(e, union) for e in elems]
-        t = b.let("FragRedN", (label, region), tuple(elems), tuple(d for d in union if d != label), "tuple")
+        t = b.let("FragRedN", (label, region), tuple(elems), b.without(union, label), "tuple")
         return tuple(b.let("Pick", (k,), (t,), t.dims, dtype) for k, dtype in enumerate(region.dtypes))
 
     def zero(self, dtype: str) -> Val:
@@ -258,6 +268,9 @@ class _Phase:
 
     # ---------------------------------------------------------------- loops
     def loop(self, x: Loop) -> None:
+        if x.cond >= 0:
+            while_loop(self, x)
+            return
         b = self.b
         plans = [self.carry_inits(c, x.label) for c in x.carries]
         phis = [tuple(Val(b.fresh(), i.dims, i.dtype) for i in inits) for inits in plans]

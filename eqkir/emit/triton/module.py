@@ -100,9 +100,11 @@ def launch_sizes(program: Program) -> tuple[Sizes, list[tuple[Widths, ...]]]:
             visit(ph)
 
         def most(axis: str, lanes: dict[str, int] = lanes) -> Expr:
+            if program.axis[axis].kind == "while":  # no bound: 64 bits
+                return Int(1 << 62)
             return substitute(program.axis[axis].extent, bound) + lanes.get(axis, 1)
 
-        for x in sorted(lanes):
+        for x in sorted(a for a in lanes if program.axis[a].kind != "while"):
             reach.add(most(x))
         for view, ixs in accesses:
             ixs = tuple(substitute(e, bound) for e in ixs)

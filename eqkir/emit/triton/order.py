@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eqkir.program.abi import parameter
+from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Store
+
+
+def slice_of(member: str) -> str:
+    """The slice of a member label: ``"c0.m:MC"`` -> ``"c0:SC"``."""
+    return f"{axis_of(member).removesuffix('.m')}:S{traversal(member)[1]}"
+
+
+def member_of(label: str) -> str:
+    """The members of a slice label: ``"c0:SC"`` -> ``"c0.m:MC"``."""
+    return f"{axis_of(label)}.m:M{traversal(label)[1]}"
 
 
 def label_order(program: Program, items: tuple[Item, ...], defs: Mapping[int, Let | Carry]) -> dict[str, int]:
@@ -20,7 +30,7 @@ def label_order(program: Program, items: tuple[Item, ...], defs: Mapping[int, Le
                     seen.update(dict.fromkeys(i.dims))
                     if i.op in ("ConWhole", "ConAccWhole") and i.attrs[0] == "mma":
                         product(i, i.attrs[1])
-                    if i.op in ("RedTree", "RedNTree", "ConWhole", "ConAccWhole"):
+                    if i.op in ("RedTree", "RedNTree", "Scan", "ScanN", "Last", "ConWhole", "ConAccWhole"):
                         seen.update(dict.fromkeys(a for a in i.attrs if isinstance(a, str) and ":" in a))
                 case Loop():
                     seen[i.label] = None
@@ -62,6 +72,10 @@ def label_order(program: Program, items: tuple[Item, ...], defs: Mapping[int, Le
             edges.setdefault(x, set()).add(y)
 
     visit(items)
+    for x in [y for y in seen if traversal(y)[0] == "M"]:
+        seen[slice_of(x)] = None
+    for x in [y for y in seen if traversal(y) in ("S1", "SC")]:
+        seen[member_of(x)] = None
     axes = {a.name: n for n, a in enumerate(program.axes)}
     rest = sorted(seen, key=lambda x: (axes[x.split(":", 1)[0]], x))
     out: dict[str, int] = {}

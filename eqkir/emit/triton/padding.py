@@ -37,7 +37,7 @@ def even(program: Program, label: str) -> Expr:
     if parameter(label) is None:
         return Int(1)
     e, n = extent(program, label), program.lanes(label)
-    if traversal(label) == "W":
+    if traversal(label) in ("W", "MW"):
         return eq(e, n)
     known = divisor(e, {s.name: s.multiple_of for s in program.abi.symbols})
     return Int(1) if known % n == 0 else eq(e % n, 0)

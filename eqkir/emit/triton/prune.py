@@ -33,17 +33,24 @@ def _block(items: tuple[Item, ...], need: set[int]) -> tuple[Item, ...]:
     return tuple(reversed(out))
 
 
+def stores(items: tuple[Item, ...]) -> bool:
+    """Whether a block has an effect."""
+    return any(isinstance(i, Store) or (isinstance(i, Loop) and stores(i.body)) for i in items)
+
+
 def _loop(x: Loop, need: set[int]) -> Loop | None:
     """The loop with the carries that are read after it or by its own live part; `need` grows by what it reads."""
     wanted = {c.id for c in x.carries if c.id in need}
     while True:
         inner = {a for c in x.carries if c.id in wanted for a in c.args}
+        if x.cond >= 0 and (wanted or stores(x.body)):
+            inner.add(x.cond)
         body = _block(x.body, inner)
         more = {c.id for c in x.carries if c.id in inner} | wanted
         if more == wanted:
             break
         wanted = more
-    if not body and not wanted:
+    if not (body and stores(body)) and not wanted:
         return None
     carries = tuple(c for c in x.carries if c.id in wanted)
     need |= inner

@@ -14,8 +14,14 @@ def _check(name, t, dtype, rank, device):
 
 
 def _written(name, shape, strides):
-    if 0 not in shape and any(n > 1 and s == 0 for n, s in zip(shape, strides)):
-        raise ValueError(f"{KERNEL}: {name} is written and has a zero stride")
+    """A written view must not overlap itself: from the smallest stride on, each axis steps over all that the axes before it reach."""
+    if 0 in shape:
+        return
+    reach = 0
+    for s, n in sorted((abs(s), n) for s, n in zip(strides, shape) if n > 1):
+        if s <= reach:
+            raise ValueError(f"{KERNEL}: {name} is written and overlaps itself (a zero stride, or one too small)")
+        reach += s * (n - 1)
 
 
 def _grid(programs):

@@ -8,6 +8,7 @@ from typing import Any
 
 from eqkir.base import dtypes as D
 from eqkir.base.expr import Expr
+from eqkir.emit.triton.order import slice_of
 from eqkir.emit.triton.padding import even
 from eqkir.program.abi import parameter, traversal
 from eqkir.program.model import Item, Let, Program
@@ -32,6 +33,7 @@ class Block:
     cache: dict[Any, Val] = field(default_factory=dict)
     label: str = ""  # of the loop
     barrier_at_end: bool = False
+    guard: Val | None = None  # of a while loop: where it still runs
 
 
 class Builder:
@@ -48,15 +50,24 @@ class Builder:
         return self.next - 1
 
     def sort(self, labels: Iterable[str]) -> tuple[str, ...]:
-        """Canonical dimension order: scalar labels, then lane labels by rank."""
-        return tuple(sorted(set(labels), key=lambda x: (parameter(x) is not None, self.rank[x])))
+        """Canonical dimension order: scalar labels, then lane labels by rank. Members come with the slice that they belong to; a slice
+        that is the whole axis comes with its members only."""
+        found = {x for x in labels if traversal(x) != "SW"}
+        found |= {slice_of(x) for x in found if traversal(x)[0] == "M"}
+        return tuple(sorted(found, key=lambda x: (parameter(x) is not None, self.rank[x])))
+
+    def without(self, dims: Iterable[str], label: str) -> tuple[str, ...]:
+        """Dimensions without a label that an operation binds."""
+        return self.sort(d for d in dims if d != label)
 
     def lanes(self, dims: Iterable[str]) -> tuple[str, ...]:
         return tuple(d for d in dims if parameter(d))
 
     def depth(self, label: str) -> int:
         """The block in which the coordinate of a label is known."""
-        if traversal(label) in ("L1", "LC"):
+        if traversal(label) in ("M1", "MC"):
+            label = slice_of(label)
+        if traversal(label) in ("L1", "LC", "S1", "SC"):
             for d in range(len(self.blocks) - 1, 0, -1):
                 if self.blocks[d].label == label:
                     return d
@@ -101,7 +112,8 @@ class Builder:
             return a
         if not a.reads and not a.dims:
             if a.pad is not None:
-                return self.shared(("splat", a.id, dims), 0, lambda: self.let("Splat", (), (a,), dims, a.dtype, 0, a.pad))
+                depth = max((self.depth(d) for d in dims if traversal(d)[0] == "M"), default=0)
+                return self.shared(("splat", a.id, dims), depth, lambda: self.let("Splat", (), (a,), dims, a.dtype, depth, a.pad))
         return self.let("Splat", (), (a,), dims, a.dtype)
 
     def over(self, op: str, attrs: tuple[Any, ...], args: tuple[Val, ...], dtype: str, dims: Iterable[str] = ()) -> Val:
@@ -128,7 +140,7 @@ class Builder:
 
         def make() -> Val:
             self.notes[label] = even(self.program, label)
-            return self.let("Active", (label,), (), (label,), "bool", self.depth(label))
+            return self.let("Active", (label,), (), self.sort((label,)), "bool", self.depth(label))
 
         return self.shared(("active", label), self.depth(label), make)
 
@@ -144,6 +156,14 @@ class Builder:
         if valid is None:
             return out or self.true
         return valid if out is None else self.over("Bin", ("and",), (out, valid), "bool")
+
+    def guarded(self, mask: Val, dims: Iterable[str]) -> Val:
+        """`mask` where every while loop around still runs (for some lane of the labels that `dims` has not)."""
+        for g in [b.guard for b in self.blocks if b.guard]:
+            for d in [d for d in self.lanes(g.dims) if d not in dims]:
+                g = self.let("FragRed", ("any", d), (g,), self.without(g.dims, d), "bool")
+            mask = g if mask.pad == "true" else self.over("Bin", ("and",), (mask, g), "bool")
+        return mask
 
     def both(self, a: Val, b: Val, depth: int) -> Val:
         dims = self.sort((*a.dims, *b.dims))

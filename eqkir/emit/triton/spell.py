@@ -9,10 +9,13 @@ from eqkir.emit.triton.address import KernelText, Place, expand, pointer, spelle
 from eqkir.emit.triton.combine import built_in
 from eqkir.emit.triton.combine import region as combine_region
 from eqkir.emit.triton.forms import COMPARE, TYPES, Forms
+from eqkir.emit.triton.legality import PLAIN
 from eqkir.emit.triton.names import Naming, clean
+from eqkir.emit.triton.order import member_of
+from eqkir.emit.triton.spell_space import decode, labels_of, operands_of
 from eqkir.emit.triton.width import Widths
-from eqkir.program.abi import axis_of, parameter, traversal
-from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Store, order_labels, order_size
+from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
+from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Store, order_labels
 
 #: load form -> cache policy
 POLICIES = {"stream": ', eviction_policy="evict_first"', "keep": ', eviction_policy="evict_last"'}
@@ -46,7 +49,7 @@ class SegmentText:
         self.phase, self.origin = 0, ""
         self.trues: set[int] = set()
         self.needed: set[int] = set()
-        labels = set(order_labels(segment.order)) | {x for ph in segment.phases for x in _labels(ph)}
+        labels = set(order_labels(segment.order)) | {x for ph in segment.phases for x in labels_of(ph)}
         axes = [axis_of(x) for x in labels]
         self.taken = set(names.taken)
         self.stem: dict[str, str] = {}
@@ -111,42 +114,6 @@ class SegmentText:
         return pointer(self.names.views[view], strides, ixs, dims, self.places, self.launch, lambda e: self.index(e, deps, dims))
 
     # ---------------------------------------------------------------- program space
-    def decode(self, t: Order, lid: str) -> None:
-        """Block indices of the instance axes from the position in the segment."""
-
-        def size(x: Order) -> Expr:
-            return substitute(order_size(x, self.program.axis), self.bound)
-
-        add = self.lines.add
-        match t[0]:
-            case "TAx":
-                self.place(t[1], lid)
-            case "TRev":
-                self.decode(t[1], f"({self.launch(size(t[1]))} - 1 - {lid})")
-            case "TInter":
-                n = self.unique("order", "_id", "_evens", "_columns")
-                add(f"{n}_id = {lid}")
-                add(f"{n}_evens = ({self.launch(size(t[1]) + 1)}) // 2")
-                add(f"{n} = tl.where({n}_id < {n}_evens, 2 * {n}_id, 2 * ({n}_id - {n}_evens) + 1)")
-                self.decode(t[1], n)
-            case "TProd":
-                n = self.unique("order", "_id", "_evens", "_columns")
-                add(f"{n}_columns = {self.launch(size(t[2]))}")
-                add(f"{n}_id = {lid}")
-                self.decode(t[1], f"({n}_id // {n}_columns)")
-                self.decode(t[2], f"({n}_id % {n}_columns)")
-            case "TSwz":
-                n = self.unique("band", "_id", "_rows", "_size", "_first", "_height", "_in")
-                g = self.program.bindings[f"G:{self.segment.group}"]
-                add(f"{n}_rows = {self.launch(size(t[1]))}")
-                add(f"{n}_size = {g} * ({self.launch(size(t[2]))})")
-                add(f"{n}_id = {lid}")
-                add(f"{n}_first = ({n}_id // {n}_size) * {g}")
-                add(f"{n}_height = tl.minimum({n}_rows - {n}_first, {g})")
-                add(f"{n}_in = {n}_id % {n}_size")
-                self.decode(t[1], f"({n}_first + {n}_in % {n}_height)")
-                self.decode(t[2], f"({n}_in // {n}_height)")
-
     def place(self, label: str, block: str) -> None:
         """Define the coordinate of an instance label from its block index."""
         n, s = self.stem[label], self.program.lanes(label)
@@ -164,19 +131,21 @@ class SegmentText:
     def body(self) -> list[str]:
         """Decode and all phases."""
         if self.segment.order[0] != "TUnit":
-            self.decode(self.segment.order, "lid")
-        inner = {x for ph in self.segment.phases for x in _labels(ph)} - set(order_labels(self.segment.order))
+            decode(self, self.segment.order, "lid")
+        inner = {x for ph in self.segment.phases for x in labels_of(ph)} - set(order_labels(self.segment.order))
         for x in sorted(d for d in inner if parameter(d)):
             self.lane(x)
-            if traversal(x) == "W":
+            if traversal(x) in ("W", "MW"):
                 self.places[x] = Place("", f"{self.stem[x]}_lane", f"{self.stem[x]}_lane")
+        for x in sorted(d for d in inner if traversal(d) == "SW"):
+            self.places[x] = Place("0", "", "0")
         for k, ph in enumerate(self.segment.phases):
             if k:
                 self.lines.add("tl.debug_barrier()")
             self.phase = k
             self.texts, self.dims, self.dtypes = {}, {}, {}
             self.trues = {i.id for i in ph if isinstance(i, Let) and i.op == "Const" and i.dtype == "bool" and i.attrs[0] == "true"}
-            self.needed = _operands(ph, self.trues)
+            self.needed = operands_of(ph, self.trues)
             for i in ph:
                 self.item(i)
         return self.lines.out
@@ -244,7 +213,11 @@ class SegmentText:
             case "FragRed":
                 self.reduce(x)
             case "FragRedN":
-                self.reduce_tuple(x)
+                self.combine_tuple(x, "reduce")
+            case "FragScan":
+                self.scan(x)
+            case "FragScanN":
+                self.combine_tuple(x, "associative_scan")
             case "Dot":
                 out = TYPES[x.dtype]
                 precision = ', input_precision="ieee"' if src in ("f32", "f64") else ""
@@ -306,7 +279,16 @@ class SegmentText:
         want = self.lanes(s.dims)
         if have != want:
             text = f"tl.broadcast_to({expand(f'({text})', have, want)}, {self.shape(s.dims)})"
-        self.lines.add(f"tl.store({text}, {self.full(s.value, s.dims)}{self.masked(s.valid, s.dims)})")
+        value = self.full(s.value, s.dims)
+        if s.mode in PLAIN:
+            self.lines.add(f"tl.store({text}, {value}{self.masked(s.valid, s.dims)})")
+            return
+        if want and not self.lanes(self.dims[s.value]):
+            value = f"tl.broadcast_to({value}, {self.shape(s.dims)})"
+        mask = self.masked(s.valid, s.dims)
+        if mask and want and not self.lanes(self.dims[s.valid]):
+            mask = f", mask=tl.broadcast_to({self.texts[s.valid]}, {self.shape(s.dims)})"
+        self.lines.add(f'tl.atomic_{s.mode}({text}, {value}{mask}, sem="relaxed")')
 
     def reduce(self, x: Let) -> None:
         fn, label = x.attrs
@@ -317,7 +299,16 @@ class SegmentText:
         text = f"tl.reduce({self.forms.cast(a, x.dtype, carrier)}, {have.index(label)}, {name})"
         self.define(x, self.forms.cast(text, carrier, x.dtype), f"{fn}")
 
-    def reduce_tuple(self, x: Let) -> None:
+    def scan(self, x: Let) -> None:
+        fn, label = x.attrs
+        have = self.lanes(self.dims[x.args[0]])
+        carrier = self.forms.carrier(x.dtype)
+        name = built_in(fn, x.dtype, self.forms, self.helpers)
+        a = self.forms.cast(self.full(x.args[0], self.dims[x.args[0]]), x.dtype, carrier)
+        self.define(x, self.forms.cast(f"tl.associative_scan({a}, {have.index(label)}, {name})", carrier, x.dtype), f"{fn}s")
+
+    def combine_tuple(self, x: Let, how: str) -> None:
+        """A reduction or a scan of a tuple."""
         label, region = x.attrs
         assert isinstance(region, Region)
         have = self.lanes(self.dims[x.args[0]])
@@ -327,9 +318,9 @@ class SegmentText:
         name = combine_region(region, self.forms, self.helpers)
         outs = [self.unique(f"r{x.id}_{k}") for k in range(len(carriers))]
         if len(outs) == 1:
-            self.lines.add(f"{outs[0]} = tl.reduce({text}, {have.index(label)}, {name})")
+            self.lines.add(f"{outs[0]} = tl.{how}({text}, {have.index(label)}, {name})")
         else:
-            self.lines.add(f"{', '.join(outs)} = tl.reduce(({text}), {have.index(label)}, {name})")
+            self.lines.add(f"{', '.join(outs)} = tl.{how}(({text}), {have.index(label)}, {name})")
         self.picks[x.id] = [self.forms.cast(o, c, t) for o, c, t in zip(outs, carriers, region.dtypes)]
 
     def loop(self, x: Loop) -> None:
@@ -337,9 +328,13 @@ class SegmentText:
         for c in x.carries:
             self.comment(c.id)
             self.define(c, self.carried(c, c.inits[0]), "acc")
+        if x.cond >= 0:
+            self.while_loop(x)
+            return
         extent = self.launch(self.program.axis[x.axis].extent)
         stages = f", num_stages={x.stages}" if x.stages > 1 else ""
-        lanes = self.program.lanes(x.label)
+        step = step_parameter(x.label)
+        lanes = self.program.bindings[step] if step else 1
         var = f"{n}_from"
         self.lines.add(f"for {var} in tl.range(0, {extent}, {lanes}{stages}):")
         self.lines.depth += 1
@@ -349,44 +344,40 @@ class SegmentText:
         else:
             self.lines.add(f"{n} = tl.cast({var}, IDX)")
             self.places[x.label] = Place(n, "", n)
+        if traversal(x.label) in ("S1", "SC"):
+            m = member_of(x.label)
+            self.places[m] = Place(n, f"{self.stem[m]}_lane", f"({n} + {self.stem[m]}_lane)") if parameter(m) else Place(n, "", n)
+        self.body_of(x)
+        self.lines.depth -= 1
+
+    def body_of(self, x: Loop) -> None:
+        """The items of a loop, then all carries at once."""
         for i in x.body:
             self.item(i)
         if x.carries:
             self.lines.add(f"{', '.join(self.texts[c.id] for c in x.carries)} = {', '.join(self.carried(c, c.args[0]) for c in x.carries)}")
+        elif not x.body:
+            self.lines.add("pass")
+
+    def while_loop(self, x: Loop) -> None:
+        """Steps until the condition is false in every lane; the last step changes nothing."""
+        n, on = self.stem[x.label], self.unique(f"{self.stem[x.label]}_on")
+        self.lines.add(f"{on} = tl.full((), True, tl.int1)")
+        self.lines.add(f"{n} = tl.full((), 0, IDX)")
+        self.places[x.label] = Place(n, "", n)
+        self.lines.add(f"while {on}:")
+        self.lines.depth += 1
+        self.body_of(x)
+        cond = self.texts[x.cond]
+        if self.lanes(self.dims[x.cond]):
+            name = built_in("any", "bool", self.forms, self.helpers)
+            cond = self.forms.cast(f"tl.reduce({self.forms.cast(cond, 'bool', 'i32')}, None, {name})", "i32", "bool")
+        self.lines.add(f"{on} = {cond}")
+        self.lines.add(f"{n} = {n} + 1")
         self.lines.depth -= 1
 
     def carried(self, c: Carry, i: int) -> str:
         return self.full(i, self.dims[i], c.dtype == "index" and self.widths.small(c.id) is not None)
-
-
-def _labels(items: tuple[Item, ...]) -> list[str]:
-    """Labels whose coordinates or lanes occur in a block."""
-    out: list[str] = []
-    for i in items:
-        match i:
-            case Let():
-                out += i.dims
-                out += [a for a in i.attrs if isinstance(a, str) and i.op in ("Active", "FragRed", "FragRedN", "Dot") and ":" in a]
-            case Store():
-                out += i.dims
-            case Loop():
-                out += [i.label, *_labels(i.body)]
-                out += [d for c in i.carries for d in c.dims]
-    return out
-
-
-def _operands(items: tuple[Item, ...], trues: set[int]) -> set[int]:
-    """Values that the text reads: a mask that is constant true is not written, nor is its fill."""
-    out: set[int] = set()
-    for i in items:
-        match i:
-            case Let():
-                out |= set(i.args[2:] if i.op == "LoadM" and i.args[0] in trues else i.args)
-            case Store():
-                out |= {i.value, *i.deps, *({i.valid} - trues)}
-            case Loop():
-                out |= _operands(i.body, trues) | {a for c in i.carries for a in (*c.args, *c.inits)}
-    return out
 
 
 __all__ = ["SegmentText"]

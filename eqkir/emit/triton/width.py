@@ -75,7 +75,7 @@ class Widths:
         for i in items:
             if isinstance(i, Let):
                 self.dtypes[i.id] = i.dtype
-                if i.op == "FragRedN":
+                if i.op in ("FragRedN", "FragScanN"):
                     self.parts[i.id] = self.region(i.attrs[1], [self.of.get(a) for a in i.args])
                 elif i.dtype == "index":
                     self.of[i.id] = self.let(i)

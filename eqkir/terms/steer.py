@@ -1,0 +1,137 @@
+"""Values that steer are realised once, or in one fixed order.
+
+Two realisations of one float sum may round differently. That is legal for results, and not for control: a comparison that reads one and
+a comparison that reads the other could contradict each other. So for every KIR value below a comparison, a cast to an integer, an index
+or a validity, all places where a program computes it must compute it by the same operations in the same order. One realised node does; so
+do realisations that step through single elements in order (`L1`), whatever lanes stand beside them. Decode refuses all other candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from eqkir.base.dtypes import FLOATS
+from eqkir.program.abi import traversal
+from eqkir.program.abstract import Abstract
+from eqkir.program.dag import Dag, RNode
+from eqkir.program.lower import reachable
+
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+PREDICATES = frozenset({"isnan", "isinf", "isfinite"})
+#: built-in reductions whose result does not depend on the order
+ANY_ORDER = frozenset({"max", "min", "any", "all"})
+
+
+def steering(p: Abstract) -> dict[int, str]:
+    """Node id -> token, for float values below something that steers. Nodes that instantiate one KIR value at several coordinates have
+    one token."""
+    puts = [s for g in p.groups for ph in g.phases for s in ph]
+    live = reachable(p, puts)
+    roots: set[int] = {d for s in puts for d in (s.valid, *s.deps)}
+    for i in live:
+        n = p.nodes[i]
+        if n.op == "Bin" and n.attrs[0] in COMPARISONS or n.op == "Un" and n.attrs[0] in PREDICATES:
+            roots |= set(n.args)
+        elif n.op == "Cast" and n.dtype not in FLOATS:
+            roots |= set(n.args)
+        elif n.op == "Index":
+            roots |= set(n.args)
+        elif n.op == "Load":
+            roots |= {n.args[0], *n.args[2:]}
+        elif n.op in ("RedN", "ScanN"):  # the combine may compare
+            roots |= set(n.args[: 2 * n.attrs[1]])
+        elif n.op == "While":
+            roots |= set(n.args)
+    below: set[int] = set()
+    todo = sorted(roots)
+    while todo:
+        i = todo.pop()
+        if i not in below:
+            below.add(i)
+            todo += p.nodes[i].args
+    shape: dict[int, int] = {}
+    table: dict[Any, int] = {}
+    for i in live:  # children first
+        n = p.nodes[i]
+        shape[i] = table.setdefault((n.op, _plain(n.op, n.attrs), n.dtype, tuple(shape[a] for a in n.args)), len(table))
+    out = {}
+    for i in sorted(below):
+        n = p.nodes[i]
+        if n.dtype in FLOATS or n.dtype == "tuple":
+            origin = p.origins.get(i, "").split()
+            out[i] = f"{origin[1] if len(origin) > 1 else ''}#{shape[i]}"
+    return out
+
+
+def _plain(op: str, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Attributes without axes and index maps."""
+    match op:
+        case "Index":
+            return ()
+        case "Load":
+            return attrs[:2]
+        case "Red" | "Scan":
+            return attrs[:1]
+        case "Con" | "ConAcc":
+            return ()
+        case "RedN" | "ScanN":
+            return attrs[1:]
+        case "Fold" | "While":
+            return attrs[2:]
+        case "State":
+            return attrs[2:]
+        case "Form":
+            return (attrs[1],)
+    return attrs
+
+
+def signatures(dag: Dag, dtype: dict[int, str]) -> dict[int, int]:
+    """Realised node -> number; equal numbers compute equal bits from equal elements. `dtype`: of reductions' results."""
+    table: dict[Any, int] = {}
+    out: dict[int, int] = {}
+    for i, n in enumerate(dag.nodes):
+        kids = tuple(tuple(out[j] for j in k) if isinstance(k, tuple) else out[k] for k in n.kids)
+        out[i] = table.setdefault(_key(i, n, kids, dtype.get(i, "")), len(table))
+    return out
+
+
+def _key(i: int, n: RNode, kids: tuple[Any, ...], dtype: str) -> Any:
+    single = bool(n.path) and traversal(n.path[-1][1]) == "L1" if n.path and n.path[-1][1] else False
+    match n.op:
+        case "FLoad":
+            return ("load", *n.attrs[:2], kids)
+        case "FIndex":
+            return ("index", n.attrs[1], kids)
+        case "FRedTree" | "FRedLoop":
+            if n.attrs[0] in ANY_ORDER or (dtype and dtype not in FLOATS):
+                return ("any order", n.attrs[0], kids)
+            return ("in order", n.attrs[0], kids) if n.op == "FRedLoop" and single else (i,)
+        case "FConLoop" | "FConAccLoop" | "FConWhole" | "FConAccWhole":
+            acc = n.attrs[-1]
+            if acc not in FLOATS:
+                return ("any order", n.op[:6], kids)
+            return ("in order", n.op, acc, kids) if n.op.endswith("Loop") and single and n.attrs[0] == "fma" else (i,)
+        case "FRedNLoop" | "FScanLoop" | "FScanNLoop":
+            return ("in order", n.op, n.attrs[:1], kids) if single else (i,)
+        case "FFoldLoop" | "FWhile":
+            return ("in order", n.op, kids) if single else (i,)
+        case "FForm":
+            return ("state", n.attrs[1:])
+        case "FState":
+            return ("before", n.attrs[1], kids) if single else (i,)
+        case "FRedNTree" | "FScanWhole" | "FScanNWhole" | "FFoldWhole":
+            return (i,)
+    return (n.op, n.attrs, kids)
+
+
+def contradiction(dag: Dag, places: Iterable[tuple[str, int]], dtype: dict[int, str]) -> str | None:
+    """The token of a value that two places compute differently, or None. `places`: (token, realised node)."""
+    found: dict[str, set[int]] = {}
+    wanted = list(places)
+    if not wanted:
+        return None
+    sig = signatures(dag, dtype)
+    for token, i in wanted:
+        found.setdefault(token, set()).add(sig[i])
+    return next((t for t in sorted(found) if len(found[t]) > 1), None)
