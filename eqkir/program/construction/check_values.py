@@ -55,8 +55,8 @@ def buffers_initialised(c: Context) -> list[Diagnostic]:
     for v in a.abi.views:
         if v.role != "workspace":
             continue
-        where = {(g.name, k): p for g in a.groups for k, ph in enumerate(g.phases) for p in ph if p.view == v.name}
-        if any(p.mode != "store" for p in where.values()):
+        puts = [p for g in a.groups for ph in g.phases for p in ph if p.view == v.name]
+        if puts and min(puts, key=lambda p: p.version).mode not in ("store", "unique"):
             faults.append(Fault("buffers-initialised", f"{v.name} is first written by an atomic operation"))
     return c.found("buffers-initialised", *faults)
 

@@ -84,6 +84,7 @@ class Compare:
             for phase in g.phases:
                 for p in phase:
                     self.fills.setdefault(p.view, []).append(p)
+        self.buffers: dict[str, str] = {}  # buffer of the kernel -> its workspace
         self.terms: list[list[Term]] = []  # data of the kernel, by number: one value, read under different conditions
         self.reads: list[tuple[int, Sigma]] = []  # data of the program, by number
         self._term: dict[Term, Expr] = {}
@@ -224,7 +225,8 @@ class Compare:
     def _match(self, t: Term, node: int, sigma: Sigma) -> Faults:
         n = self.nodes[node]
         if n.op == "Load" and n.attrs[0] in self.workspaces:
-            return self.kept(t, node, sigma)
+            own = t.head == "Load" and self.r.is_buffer(t.attrs[0]) and n.attrs[0] in self.candidates(t.attrs[0])
+            return self.load(t, node, sigma) if own else self.kept(t, node, sigma)
         if t.head == "Nonempty":
             from eqkir.program.construction.compare_loops import nonempty
 
@@ -292,21 +294,38 @@ class Compare:
         return None
 
     # ------------------------------------------------------------------ memory
+    def candidates(self, name: str) -> list[str]:
+        """Views of the program that a view or buffer of the kernel may be."""
+        if not self.r.is_buffer(name):
+            return [name] if name not in self.workspaces else []
+        if name in self.buffers:
+            return [self.buffers[name]]
+        shape, dtype = self.r.resource(name), getattr(self.r.types[name], "dtype", "")
+        free = [v for v in self.a.abi.views if v.role == "workspace" and v.name not in self.buffers.values() and v.dtype == dtype]
+        return [v.name for v in free if v.shape[len(v.shape) - len(shape) :] == shape]
+
+    def assign(self, name: str, view: str) -> None:
+        """From now on the buffer is that workspace."""
+        if self.r.is_buffer(name) and name not in self.buffers:
+            self.buffers[name] = view
+            self.journal.append(lambda: self.buffers.pop(name, None))
+
     def load(self, t: Term, node: int, sigma: Sigma) -> Faults:
         n = self.nodes[node]
         (view, id), (valid, fill, *coords) = t.attrs, t.kids
         want = self.of(valid)
         if self.reason.simple(want) == FALSE:
             return self.match(fill, node, sigma)
-        if n.op != "Load" or n.attrs[0] != view:
+        if n.op != "Load" or n.attrs[0] not in self.candidates(view):
             what = f"{n.op} {n.attrs[0] if n.op == 'Load' else ''}".strip()
             return self.fault("coordinates-equivalent", f"%{node} is {what} instead of a load of {view} ({id})")
+        self.assign(view, n.attrs[0])
         out: list[Fault] = []
         version = self.r.effects.versions[id]
         if n.attrs[1] != version:
             out += self.fault("order-kept", f"the load of {view} ({id}) reads version {n.attrs[1]} instead of {version}")
         place = self.coordinates(coords, n.attrs[2], n.args[2:], sigma, t.given, f"the load of {view} ({id})", out)
-        hyps = [*t.given, *(_inside(x, e) for x, e in zip(place, self.r.resource(view), strict=False))]
+        hyps = [*t.given, *(_inside(x, e) for x, e in zip(place, self.a.abi.view(n.attrs[0]).shape, strict=False))]
         out += self.validity(want, n.args[0], sigma, hyps, f"the load of {view} ({id})")
         if self.match(fill, n.args[1], sigma):
             out += self.fault("accesses-complete", f"the load of {view} ({id}) has another fill")

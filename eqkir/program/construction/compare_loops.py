@@ -87,7 +87,7 @@ def components(c: Compare, rec: Recurrence, node: int, args: tuple[int, ...], co
         if found is None:
             return c.fault("folds-complete", f"%{node} runs over {rec.axis}, which does not cover {rec.extent}")
         if rec.kind == "for":
-            rec.begin(*found)
+            rec.begin(*found, x)
     elif rec.cond is not None and not rec.tested:
         rec.tested = True
         out += concern(c.match(rec.cond(), args[-1], inner), f"the condition of %{node}")

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from eqkir.base.diagnostics import Diagnostic
 from eqkir.base.expr import Expr, atoms
-from eqkir.kir.model import Kernel
+from eqkir.kir.model import Buffer, Kernel
 from eqkir.kir.types import Type
 from eqkir.program.abstract import BOUND, Abstract
 from eqkir.program.construction import relation_loops, relation_ops  # noqa: F401  registers the expansions
@@ -19,6 +19,7 @@ from eqkir.program.construction.placing import effects_of
 from eqkir.program.construction.realised import realised
 from eqkir.program.model import Program
 from eqkir.program.verify import verify
+from eqkir.program.verify_scope import accesses, phases
 
 #: op of the abstract program -> number of attributes
 OPS = {
@@ -34,6 +35,7 @@ PROGRAM = {
     "MASK": "narrowing-explicit", "PADDING": "narrowing-explicit", "STAGE": "self-contained", "SCOPE": "self-contained",
     "BINDING": "self-contained",
 }  # fmt: skip
+BUFFER = "EQK-PRG-BUFFER"
 
 
 @dataclass
@@ -80,11 +82,13 @@ class Context:
         return tuple(Fault("self-contained", m) for m in out)
 
     @cached_property
-    def compared(self) -> tuple[Fault, ...]:
-        if self.broken:
-            return ()
+    def comparison(self) -> Compare:
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 100_000))
-        return effects_of(Compare(self.kernel, self.types, self.abstract, self.program))
+        return Compare(self.kernel, self.types, self.abstract, self.program)
+
+    @cached_property
+    def compared(self) -> tuple[Fault, ...]:
+        return () if self.broken else effects_of(self.comparison)
 
     @cached_property
     def lowered(self) -> tuple[Fault, ...]:
@@ -92,7 +96,21 @@ class Context:
 
     @cached_property
     def verified(self) -> tuple[Fault, ...]:
-        return tuple(Fault(PROGRAM[d.code.removeprefix("EQK-PRG-")], d.message, d.pointer) for d in verify(self.program))
+        """What the program verifier finds, but for reads of buffers that their author owes a first write, proven or not."""
+        found = verify(self.program)
+        if any(d.code == BUFFER for d in found):
+            owed = self.owed()
+            read = {a.place.pointer: a.view for a in accesses(phases(self.program))}
+            found = [d for d in found if d.code != BUFFER or read.get(d.pointer) not in owed]
+        return tuple(Fault(PROGRAM[d.code.removeprefix("EQK-PRG-")], d.message, d.pointer) for d in found)
+
+    def owed(self) -> set[str]:
+        """Workspaces of the kernel's uninitialised buffers."""
+        if self.broken or self.compared:
+            return set()
+        r = self.comparison.r
+        filled = {site.op.results[0] for site in r.effects.stores if isinstance(site.op, Buffer)}
+        return {w for b, w in self.comparison.buffers.items() if b not in filled}
 
     def found(self, check: str, *more: Fault) -> list[Diagnostic]:
         """The diagnostics of one check."""

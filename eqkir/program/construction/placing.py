@@ -29,6 +29,7 @@ class Variable:
     extent: Expr
     x: Expr  # its position: unknown, or over the program's axes
     where: Expr = TRUE
+    place: Expr | None = None  # the coordinate that traverses it
 
 
 class Site:
@@ -50,18 +51,28 @@ class Site:
         for v in self.variables:
             if solved is not None and axes is not None and v.x != ZERO:
                 self.settle(v, solved, axes)
+            elif v.x != ZERO:
+                v.place = v.x if r.known(v.extent) else Coord(f"at {v.name}")
             if v.kind == "point":
                 root.binds[v.name] = lambda path, ixs, v=v: self.point(v)  # type: ignore[misc]
+                root.places |= {} if v.place is None else {v.name: v.place}
             elif v.kind == "loop":
-                self.frame = inside(r, v.name, self.frame, v.x, v.where)
+                self.frame = inside(r, v.name, self.frame, v.x, v.where, v.place)
         dims = tuple(v.x for v in self.variables if v.kind == "dim")
         given = tuple(v.where for v in self.variables if v.where != TRUE)
         self.here = Val("", (), dims, self.frame, given)
         op = site.op
-        self.coords: tuple[K, ...] = tuple(r.operand(self.here, i) for i in op.coords)
-        valid: K = TRUE_TERM if op.valid is None else r.operand(self.here, op.valid)
+        owner = r.owner(target(site), self.frame)
+        valid: K = TRUE_TERM
+        if isinstance(op, kir.Buffer):
+            assert op.init is not None
+            self.coords: tuple[K, ...] = (*owner, *map(number, dims))
+            self.value = r.operand(self.here, op.init)
+        else:
+            self.coords = (*owner, *(r.operand(self.here, i) for i in op.coords))
+            valid = TRUE_TERM if op.valid is None else r.operand(self.here, op.valid)
+            self.value = r.operand(self.here, op.value)
         self.valid = both(r.holds(site.conditions, self.here), valid)
-        self.value = r.operand(self.here, op.value)
 
     def settle(self, v: Variable, solved: Mapping[str, Expr], axes: Mapping[str, str]) -> None:
         """Give a variable its position, and where that is one."""
@@ -71,10 +82,16 @@ class Site:
         self.covers &= name in solved or not axes.get(name) or found is not None
         v.x = solved[name] if name in solved else found[0] if found else ZERO
         v.where = found[1] if found else TRUE
+        v.place = Coord(own[0]) if len(own) == 1 else None
 
     def point(self, v: Variable) -> K:
         t, _ = self.c.r.domain(self.c.r.effects.points[v.name][0], self.frame)
         return number(self.c.r.resolved(t.begin, Val("", (), (), self.frame), self.frame) + v.x * t.step)
+
+
+def target(site: StoreSite) -> str:
+    """The view or buffer that an effect changes."""
+    return site.op.results[0] if isinstance(site.op, kir.Buffer) else site.op.view
 
 
 def variables(c: Compare, site: StoreSite) -> list[Variable]:
@@ -85,13 +102,17 @@ def variables(c: Compare, site: StoreSite) -> list[Variable]:
         t, _ = r.domain(r.effects.points[p][0], Frame())
         out.append(Variable("point", p, r.extent(t.length), ZERO))
     for key in site.loops:
-        op = r.effects.loops[key].op
-        if isinstance(op, kir.For):
-            t, _ = r.domain(op.domain, Frame())
+        loop = r.effects.loops[key].op
+        if isinstance(loop, kir.For):
+            t, _ = r.domain(loop.domain, Frame())
             out.append(Variable("loop", key, r.extent(t.length), ZERO))
     shape: list[Expr] = []
-    for id in (*site.op.coords, *((site.op.valid,) if site.op.valid else ())):
-        s = r.shape(id)
+    op = site.op
+    if isinstance(op, kir.Buffer):
+        shapes = [r.resource(op.results[0])]
+    else:
+        shapes = [r.shape(id) for id in (*op.coords, *((op.valid,) if op.valid else ()))]
+    for s in shapes:
         shape = [*s[: max(0, len(s) - len(shape))], *shape]
         for k, e in enumerate(reversed(s), 1):
             shape[-k] = e if shape[-k] == ONE else shape[-k]
@@ -170,7 +191,7 @@ def made(c: Compare, site: Site, put: Put, axes: Sequence[str]) -> Faults:
     place = c.coordinates(site.coords, put.ixs, put.deps, {}, site.here.given, what, out)
     out += pairs(c, site, axes, what)
     want = c.of(site.valid)
-    hyps = [*site.here.given, *(conj(le(ZERO, x), lt(x, e)) for x, e in zip(place, c.r.resource(put.view), strict=False))]
+    hyps = [*site.here.given, *(conj(le(ZERO, x), lt(x, e)) for x, e in zip(place, c.a.abi.view(put.view).shape, strict=False))]
     out += c.validity(want, put.valid, {}, hyps, what)
     have = c.at(put.valid, {})
     for v in site.variables:
@@ -220,33 +241,59 @@ def effects_of(c: Compare) -> Faults:
     for g in c.a.groups:
         for phase in g.phases:
             for p in phase:
-                if p.view not in c.workspaces:
-                    puts.setdefault((p.view, p.version), []).append((p, g))
+                puts.setdefault((p.view, p.version), []).append((p, g))
     out: list[Fault] = []
     for site in c.r.effects.stores:
-        c.pointer = site.pointer
-        mine = puts.pop((site.op.view, site.version), [])
-        if not mine and absent(c, site):
-            continue
-        if len(mine) != 1:
-            out += c.fault("effects-covered-once", f"the effect on {site.op.view} is made by {len(mine)} stores")
-            continue
-        put, group = mine[0]
-        out += mode(c, site, put)
-        out += covered(c, site, put, group)
+        c.pointer, name = site.pointer, target(site)
+        faults = effect(c, site, name, puts)
+        out += filling(faults) if isinstance(site.op, kir.Buffer) else faults
     c.pointer = ""
     for view, version in sorted(puts):
-        out += c.fault("effects-covered-once", f"a store to {view} (version {version}) is no effect of the kernel")
+        if view not in c.workspaces:
+            out += c.fault("effects-covered-once", f"a store to {view} (version {version}) is no effect of the kernel")
+        elif view in c.buffers.values():
+            out += c.fault("buffers-initialised", f"a store to {view} (version {version}) is no effect of the kernel on its buffer")
     return tuple(out)
+
+
+def effect(c: Compare, site: StoreSite, name: str, puts: dict[tuple[str, int], list[tuple[Put, Group]]]) -> Faults:
+    """One effect; the stores that it may be are taken out of `puts`."""
+    first: Faults | None = None
+    for view in c.candidates(name):
+        mine = puts.get((view, site.version), [])
+        if len(mine) != 1:
+            continue
+        mark = len(c.journal)
+        c.assign(name, view)
+        put, group = mine[0]
+        faults = mode(c, site, put) + covered(c, site, put, group)
+        first = faults if first is None else first
+        if not faults or name in c.r.params:
+            puts.pop((view, site.version))
+            return faults
+        while len(c.journal) > mark:
+            c.journal.pop()()
+    if first is not None:
+        return first
+    if absent(c, site):
+        return ()
+    found = [len(puts.get((view, site.version), [])) for view in c.candidates(name)]
+    return c.fault("effects-covered-once", f"the effect on {name} is made by {max(found, default=0)} stores")
+
+
+def filling(faults: Faults) -> Faults:
+    """Faults of the store that fills a buffer."""
+    own = ("effects-covered-once", "ownership-complete", "coordinates-equivalent", "accesses-complete")
+    return tuple(Fault("buffers-initialised" if f.check in own else f.check, f"initial value: {f.message}", f.pointer) for f in faults)
 
 
 def mode(c: Compare, site: StoreSite, put: Put) -> Faults:
     """How a store meets others at one element."""
     op = site.op
-    if isinstance(op, (kir.Store, kir.UniqueScatter)):
+    if isinstance(op, (kir.Store, kir.UniqueScatter, kir.Buffer)):
         if put.mode not in ("store", "unique"):
             return c.fault("atomics-kept", f"a store to {put.view} is made atomic ({put.mode})")
-        if isinstance(op, kir.Store) and put.mode == "unique" and not put.deps and not depends(c, put.valid):
+        if not isinstance(op, kir.UniqueScatter) and put.mode == "unique" and not put.deps and not depends(c, put.valid):
             return c.fault("conflicts-resolved", f"nobody declared the points of the store to {put.view} distinct")
         return ()
     want = op.fn if isinstance(op, kir.ScatterReduce) else op.op.removeprefix("atomic_")

@@ -38,6 +38,7 @@ class Frame:
     binds: dict[str, Callable[[Path, At], K]] = field(default_factory=dict)
     slices: dict[str, tuple[str, Any]] = field(default_factory=dict)  # slice argument -> (domain id, the loop over slices)
     active: dict[str, Expr] = field(default_factory=dict)
+    places: dict[str, Expr] = field(default_factory=dict)  # point of a `parallel`, or loop -> the coordinate that traverses it
 
     def chain(self) -> Iterator[Frame]:
         f: Frame | None = self
@@ -160,6 +161,17 @@ class Relation:
         if isinstance(p, kir.View):
             return tuple(self.extent(lift(e)) for e in p.shape)
         return self.shape(name)
+
+    def is_buffer(self, name: str) -> bool:
+        return isinstance(self.types.get(name), BufferType)
+
+    def owner(self, name: str, frame: Frame) -> tuple[K, ...]:
+        """Coordinates that tell the instances of a buffer apart: of the points and steps around its declaration."""
+        if not self.is_buffer(name):
+            return ()
+        around = (*self.effects.scopes[name], *self.effects.homes[name])
+        found = [next((f.places[p] for f in frame.chain() if p in f.places), None) for p in around]
+        return tuple(number(x) for x in found if x is not None)
 
     def known(self, e: Expr) -> bool:
         """Whether an extent is known before the launch."""

@@ -49,7 +49,8 @@ class Recurrence:
     next: Callable[[Part], K] = lambda part: TRUE_TERM
     sum: Callable[[Part], K] | None = None
     cond: Callable[[], K] | None = None
-    begin: Callable[[Expr, Expr], None] = lambda x, active: None  # enter the body at a point
+    #: enter the body at a position, where that is one, traversed by a coordinate (None: by none)
+    begin: Callable[[Expr, Expr, Expr | None], None] = lambda x, active, place: None
     fresh: Callable[[], Recurrence] | None = None  # another instance, for another operation of the program
     point: Expr | None = None  # the coordinate of the current step
     tested: bool = False  # whether the condition was compared
@@ -91,10 +92,12 @@ def for_loop(r: Relation, op: kir.For, outer: Val) -> Recurrence:
     frame = Frame(outer.frame.depth + 1, outer.frame)
     body = Val("", (), (), frame, outer.given)
 
-    def begin(x: Expr, active: Expr) -> None:
+    def begin(x: Expr, active: Expr, place: Expr | None) -> None:
         point = r.resolved(t.begin, outer, outer.frame) + x * t.step
         frame.binds[info.region.args[0].id] = lambda path, at: number(point)
         frame.active[key] = active
+        if place is not None:
+            frame.places[key] = place
 
     rec.begin = begin
     for k, a in enumerate(info.region.args[1:]):
@@ -135,7 +138,7 @@ def _for(r: Relation, op: kir.For, n: int, v: Val) -> K:
     if rec.extent == ONE:  # one step: the carries are the initial values
         key, info = loop_of(r, op)
         rec.form = rec.init  # type: ignore[method-assign, assignment]
-        rec.begin(ZERO, number(ONE).attrs[0])
+        rec.begin(ZERO, ONE, None)
         out = rec.next(part)
         return out
     return Term("Fold", (rec, part), (), rec.dtype(part), v.given)
@@ -235,14 +238,14 @@ def _region_scan(r: Relation, op: kir.RegionScan, n: int, v: Val) -> K:
     return Val(op.emit.yields[n], v.path, v.at, emit, v.given)
 
 
-def inside(r: Relation, key: str, outer: Frame, x: Expr, active: Expr) -> Frame:
-    """The frame of effects in the body of a `for`, at a point: carries are the states before its step."""
+def inside(r: Relation, key: str, outer: Frame, x: Expr, active: Expr, place: Expr | None) -> Frame:
+    """The frame of effects in the body of a `for`, at a position: carries are the states before its step."""
     info = r.effects.loops[key]
     assert isinstance(info.op, kir.For)
     op, v = info.op, Val("", (), (), outer)
     rec = for_loop(r, op, v)
     t, _ = r.domain(op.domain, outer)
-    f = Frame(outer.depth + 1, outer, active={key: active})
+    f = Frame(outer.depth + 1, outer, active={key: active}, places={} if place is None else {key: place})
     point = r.resolved(t.begin, v, outer) + x * t.step
     f.binds[info.region.args[0].id] = lambda path, at: number(point)
     once = rec.extent == ONE

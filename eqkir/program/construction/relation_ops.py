@@ -147,7 +147,7 @@ def _load(r: Relation, op: kir.Load, n: int, v: Val) -> K:
     valid = TRUE_TERM if op.valid is None else r.operand(v, op.valid)
     valid = both(r.holds(r.effects.conditions[id], v), valid)
     fill: K = const(0, dtype) if op.fill is None else r.operand(v, op.fill)
-    coords = tuple(r.operand(v, c) for c in op.coords)
+    coords = (*r.owner(op.view, v.frame), *(r.operand(v, c) for c in op.coords))
     return Term("Load", (op.view, id), (valid, fill, *coords), dtype, v.given)
 
 
