@@ -23,6 +23,7 @@ from tests.matrix.stretch import stretched
 
 FOREIGN = Path(__file__).parent.parent / "rules" / "foreign" / "interleave.egg"
 pytestmark = pytest.mark.interpreter
+MORE = ("gemm_bias_gelu_bf16", "transpose_add_f32")
 
 
 def interleaved(program: Program) -> bool:
@@ -46,7 +47,7 @@ def sampled(subject: Subject, rules: tuple[str, ...], tries: int = 40) -> Progra
     return None
 
 
-@pytest.mark.parametrize("name", ["softmax_f32", "gemm_bias_gelu_bf16", "transpose_add_f32", "sum_middle_f32"])
+@pytest.mark.parametrize("name", ["softmax_f32", "sum_middle_f32", *(pytest.param(k, marks=pytest.mark.slow) for k in MORE)])
 def test_a_structure_from_outside_reaches_emitted_verified_code(name: str) -> None:
     subject = Subject(name)
     program = sampled(subject, (str(FOREIGN),))

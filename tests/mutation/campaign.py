@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -95,13 +96,30 @@ def run(name: str, config: str, wanted: Sequence[int] | None, chosen: Sequence[E
             if mistake:
                 out[i].caught, out[i].check = mistake[:300], "further launches"
             else:
-                why = HARMLESS.get(out[i].operator, "no effect on any result")
+                why = explain(todo[i])
                 out[i].reason = f"{why}; {launches} further launches within the envelope, {same} of them with the original's bytes"
     return out
 
 
+def explain(e: Edit) -> str:
+    """Why a surviving mutant is harmless: from what its line says, else from its operator."""
+    lanes = [x for x in re.findall(r"\b(\w+_lane)\b", e.before) if f"{x} = tl.arange(0, 1)" in e.source]
+    if e.operator in ("stride-wrong", "stride-swapped", "lane-off-by-one", "broadcast") and lanes:
+        return f"{lanes[0]} has one lane, whose number is 0"
+    if e.operator in ("carry-reset", "loop-step", "loop-start", "loop-end"):
+        above = e.source.splitlines()[max(0, e.line - 2) : e.line]
+        if any(int(n) <= int(step) for n, step in re.findall(r"tl\.range\(0, (\d+), (\d+)", "\n".join(above))):
+            return "the loop runs once"
+    if e.operator == "wrong-identity" and "tl.where" in e.source:
+        return "the value is replaced wherever the constant is used"
+    return HARMLESS.get(e.operator, "no effect on any result")
+
+
 #: what makes a surviving mutant of an operator harmless
 HARMLESS = {
+    "even-flag": "another condition of the mask says the same",
+    "cast-dropped": "the other operand brings the dtype",
+    "arith": "the segment has no instance",
     "nan-dropped": "a NaN of the operand reaches the result on another way",
     "compare": "the case that the comparison newly takes in gives the same result (ties and NaN are decided by the lower index as well)",
     "instance-shifted": "the segment has no instance",
