@@ -34,19 +34,14 @@ def order_kept(c: Context) -> list[Diagnostic]:
     """Versions of accesses are those of program order; the program keeps their dependences inside instances."""
     faults = []
     if not c.abstract.inner:
-        order: dict[int, list[int]] = {}
         for g in c.abstract.groups:
             made: dict[int, int] = {}
             for ph in g.phases:
                 for p in ph:
                     alias = next((v.alias for v in c.abstract.abi.views if v.name == p.view), -1)
-                    order.setdefault(alias, []).append(p.version)
                     if p.version < made.get(alias, 0) and p.mode == "store":
                         faults.append(Fault("order-kept", f"version {p.version} of {p.view} is made after version {made[alias]}"))
                     made[alias] = max(made.get(alias, 0), p.version)
-        for alias, versions in sorted(order.items()):
-            if len(set(versions)) < len(versions):
-                faults.append(Fault("order-kept", f"a version of alias class {alias} is made twice: {versions}"))
     return c.found("order-kept", *faults)
 
 

@@ -239,7 +239,7 @@ class Compare:
                 if self.equal(e, p, t.given):
                     return ()
                 indexed = t.dtype == "index" or any(a.op == "coord" for a in atoms(p))
-                check = "coordinates-equivalent" if indexed else CONCERNS.get(t.head, "coordinates-equivalent")
+                check = "coordinates-equivalent" if indexed else CONCERNS.get(t.head, "effects-covered-once")
                 return self.fault(check, f"%{node} = {p} instead of {e}")
             node, sigma = self.reads[int(p.args[0][1:])]
             t = replace(self.terms[int(e.args[0][1:])][0], given=t.given)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from eqkir.base.diagnostics import Diagnostic
+from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.base.expr import Expr, atoms
 from eqkir.kir.model import Buffer, Kernel
 from eqkir.kir.types import Type
@@ -18,6 +18,7 @@ from eqkir.program.construction.compare import Compare
 from eqkir.program.construction.placing import effects_of
 from eqkir.program.construction.realised import realised
 from eqkir.program.model import Program
+from eqkir.program.serialize import from_json, to_json
 from eqkir.program.verify import verify
 from eqkir.program.verify_scope import accesses, phases
 
@@ -82,17 +83,38 @@ class Context:
         return tuple(Fault("self-contained", m) for m in out)
 
     @cached_property
+    def hidden(self) -> tuple[Fault, ...]:
+        """Axes whose extents are not known before the launch: then nothing is known of what they cover."""
+        names = {s.name for s in self.abstract.abi.symbols} | {s.name for s in self.abstract.abi.scalars}
+        return tuple(
+            Fault("launch-visible-extents", f"the extent {a.extent} of {a.name} is not known before the launch")
+            for a in self.abstract.axes
+            if any(x.op != "sym" or x.args[0] not in names for x in atoms(a.extent))
+        )
+
+    @cached_property
+    def unreadable(self) -> tuple[Fault, ...]:
+        """Why the program's text, origins left out, is not the program."""
+        bare = replace(self.program, origins={})
+        try:
+            again = from_json(to_json(bare))
+        except (EqkirError, KeyError, TypeError, ValueError, AttributeError) as e:
+            return (Fault("self-contained", f"the program has no text: {str(e)[:200]}"),)
+        return () if again == bare else (Fault("self-contained", "the program does not read back from its text"),)
+
+    @cached_property
     def comparison(self) -> Compare:
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 100_000))
         return Compare(self.kernel, self.types, self.abstract, self.program)
 
     @cached_property
     def compared(self) -> tuple[Fault, ...]:
-        return () if self.broken else effects_of(self.comparison)
+        return () if self.broken or self.hidden else effects_of(self.comparison)
 
     @cached_property
     def lowered(self) -> tuple[Fault, ...]:
-        return () if self.broken else realised(self.abstract, self.program)
+        held = not self.broken and not self.unreadable and all(f.check != "self-contained" for f in self.verified)
+        return realised(self.abstract, self.program) if held else ()
 
     @cached_property
     def verified(self) -> tuple[Fault, ...]:

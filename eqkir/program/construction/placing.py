@@ -259,7 +259,8 @@ def effects_of(c: Compare) -> Faults:
 def effect(c: Compare, site: StoreSite, name: str, puts: dict[tuple[str, int], list[tuple[Put, Group]]]) -> Faults:
     """One effect; the stores that it may be are taken out of `puts`."""
     first: Faults | None = None
-    for view in c.candidates(name):
+    known = c.candidates(name)
+    for view in known:
         mine = puts.get((view, site.version), [])
         if len(mine) != 1:
             continue
@@ -268,7 +269,7 @@ def effect(c: Compare, site: StoreSite, name: str, puts: dict[tuple[str, int], l
         put, group = mine[0]
         faults = mode(c, site, put) + covered(c, site, put, group)
         first = faults if first is None else first
-        if not faults or name in c.r.params:
+        if not faults or len(known) == 1:
             puts.pop((view, site.version))
             return faults
         while len(c.journal) > mark:
@@ -277,7 +278,7 @@ def effect(c: Compare, site: StoreSite, name: str, puts: dict[tuple[str, int], l
         return first
     if absent(c, site):
         return ()
-    found = [len(puts.get((view, site.version), [])) for view in c.candidates(name)]
+    found = [len(puts.get((view, site.version), [])) for view in known]
     return c.fault("effects-covered-once", f"the effect on {name} is made by {max(found, default=0)} stores")
 
 
