@@ -47,9 +47,9 @@ class Dims:
             self.say(f"{what} has dimensions {' '.join(sorted(got)) or 'none'} instead of {' '.join(sorted(want)) or 'none'}", at)
 
     def within(self, ids: tuple[int, ...], dims: tuple[str, ...], what: str, at: str) -> None:
-        extra = self.of(ids) - set(dims)
+        extra = {d for d in self.of(ids) - set(dims) if traversal(d) != "SW"}  # one slice that is the whole axis: its summary is the result
         if self.legal:  # what a label without lanes binds is the operand itself
-            extra = {d for d in extra if traversal(d) not in ("S1", "SC", "SW", "M1")}
+            extra = {d for d in extra if traversal(d) not in ("S1", "SC", "M1")}
         for d in sorted(extra):
             self.say(f"an operand of {what} has the dimension {d} besides", at)
 
