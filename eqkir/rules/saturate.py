@@ -88,9 +88,9 @@ class _Run:
         engine.send(loader(), "vocabulary")
         rows = encode(self.program)
         engine.load(rows.tsv())
-        engine.send("".join(f"(ruleset {f})" for f in self.declared if f not in FAMILIES), "rules") if set(self.families) - set(
-            FAMILIES
-        ) else None
+        foreign = [f for f in self.declared if f not in FAMILIES]
+        if foreign:
+            engine.send("".join(f"(ruleset {f})" for f in foreign), "rules")
         for f in self.files:
             try:
                 engine.send("\n".join(f.commands), "rules")
