@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from eqkir.base.diagnostics import fail
+from eqkir.base.diagnostics import EqkirError, fail
 from eqkir.driver import codes
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
@@ -99,12 +99,20 @@ class Chain:
 
     @cached_property
     def initial(self) -> Program:
-        """P0."""
+        """P0. Raises EqkirError EQK-VER-… where construction is not known to mean what the kernel means (check level static and above)."""
         from eqkir.program.lower import conservative
 
         abstract = self.abstract
         with self.stage("lower"):
-            return conservative(abstract)
+            program = conservative(abstract)
+            if "static" in self.options.checks:
+                from eqkir.kir.types import infer
+                from eqkir.program.construction import verify_construction
+
+                found = verify_construction(self.kernel, infer(self.kernel), abstract, program)
+                if found:
+                    raise EqkirError(*found[:20])
+        return program
 
     @cached_property
     def saturated(self) -> Saturated:

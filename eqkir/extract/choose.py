@@ -241,6 +241,8 @@ def choose(
     p, illegal = problem(graph, abstract, target, shapes, model)
     candidates = extract(p, extractor_name, seed)
     ch = _Chooser(graph, p, target, shapes, model, decode)
+    if not initial.options:  # one warp, nothing ahead: what a scalar program needs
+        initial = replace(initial, options={"num_warps": 1, "num_stages": 1})
     p0 = model.program(initial, target, shapes)
     pool = _ranked_pool(ch, candidates, k) if ranked_extractor else _given_order(ch, candidates)
     choice = Choice(initial, None, p0, digest(initial), p0, model.contract.unit, rows=len(p.rows), illegal=illegal)
@@ -267,6 +269,9 @@ def choose(
             continue
         taken = x
         choice.program, choice.row, choice.cost, choice.digest, choice.proxy = final, row, x.cost, d, x.candidate.cost
+    if ranked_extractor and taken is not None and p0.total < choice.cost.total and not verify(initial):  # P0 is a candidate, too
+        choice.runner_up = RunnerUp(choice.digest, str(choice.row), choice.cost.total, _why(p0, choice.cost))
+        choice.program, choice.row, choice.cost, choice.digest, choice.proxy = initial, None, p0, digest(initial), 0.0
     choice.fallback = taken is None
     choice.rejected = ch.rejected + choice.rejected
     choice.structures = sum(isinstance(b, Program) for b in ch.base.values())

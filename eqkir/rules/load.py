@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from eqkir.base.diagnostics import Diagnostic, EqkirError, register
@@ -33,6 +34,22 @@ E_PERMIT = register(
 E_EGG = register(
     "EQK-RUL-008", "egglog refused a rule", "The rule does not parse or type-check against the vocabulary; the message is egglog's own."
 )
+
+#: rulesets of the vocabulary itself
+RESERVED = frozenset({"place", "load", "load-sets"})
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
+
+
+@cache
+def _taken() -> frozenset[str]:
+    """Names that the vocabulary declares: a ruleset cannot have one of them."""
+    from eqkir.terms.encode import loader
+    from eqkir.terms.prelude import FAMILIES, vocabulary
+
+    text = vocabulary() + loader()
+    found = set(re.findall(r"\((?:relation|function|constructor|sort|ruleset)\s+([^\s()]+)", text))
+    return frozenset(found - {*FAMILIES, "facts"})
+
 
 #: permissions that a compile call may grant (kir.md section 5)
 PERMISSIONS = ("relaxed_normalization",)
@@ -101,7 +118,7 @@ def parse(text: str, path: str) -> RuleFile:
                 raise err(E_SYNTAX, f"{m.group()[:40]} outside a command", line)
             if not first:
                 first = m.group()
-            if m.group() in ("panic", "extract", "input", "include"):
+            if m.group() in ("panic", "extract", "input", "include", "delete", "subsume"):
                 raise err(E_COMMAND, f"`{m.group()}` is not allowed", line)
         elif kind == "bad":
             raise err(E_SYNTAX, f"unexpected {m.group()!r}", line)
@@ -110,6 +127,9 @@ def parse(text: str, path: str) -> RuleFile:
         raise err(E_SYNTAX, "unbalanced (", line)
     if "name" not in header or "family" not in header:
         raise err(E_HEADER, "no `; name:` and `; family:` header lines", 1)
+    for key in ("name", "family"):
+        if not _NAME.fullmatch(header[key]) or header[key] in _taken():
+            raise err(E_HEADER, f"{key} {header[key][:60]!r} is no name, or one that the vocabulary uses", 1, "letters, digits and hyphens")
     rules = []
     for body, ln, com in commands:
         if body.startswith("(relation"):
@@ -117,12 +137,16 @@ def parse(text: str, path: str) -> RuleFile:
         fam = re.search(r":ruleset\s+([\w-]+)", body)
         nm = re.search(r':name\s+"([^"]+)"', body)
         family = fam.group(1) if fam else header["family"]
+        if family in _taken():
+            raise err(E_HEADER, f"ruleset {family[:60]!r} is the vocabulary's own", ln, "the file's family, or facts")
         if not nm and family != "facts":
             raise err(E_NAME, "rule without :name", ln)
         if not fam:
             body = f"{body[:-1]} :ruleset {family})"
         rules.append(Rule(nm.group(1) if nm else f"{header['name']}-fact-{ln}", family, body, com, ln))
     perms = tuple(p for p in re.split(r"[,\s]+", header.get("permissions", "none")) if p and p != "none")
+    if not set(perms) <= set(PERMISSIONS):
+        raise err(E_PERMIT, f"unknown permission in {' '.join(perms)[:80]!r}", 1, f"none, {', '.join(PERMISSIONS)}")
     return RuleFile(
         path, header["name"], header["family"], header.get("version", "1"), perms, header.get("claim", ""),
         tuple([c for c, _, _ in commands if c.startswith("(relation")] + [r.text for r in rules]), tuple(rules),
@@ -132,7 +156,10 @@ def parse(text: str, path: str) -> RuleFile:
 def read(path: Path) -> RuleFile:
     """Raises EqkirError."""
     try:
-        data = path.read_bytes()
+        if not path.is_file():  # no device, no pipe
+            raise ValueError("no regular file")
+        with path.open("rb") as stream:
+            data = stream.read((1 << 20) + 1)
         if len(data) > 1 << 20:
             raise ValueError("larger than 1 MiB")
         return parse(data.decode("utf-8"), path.name)
@@ -145,10 +172,19 @@ def load_rules(extra: Iterable[Path | str] = (), without: Iterable[str] = (), pe
     replaces it. Raises EqkirError."""
     files: dict[str, RuleFile] = {}
     paths = sorted(data_dir("rulesets").glob("*.egg"))
+    granted = set(permit)
+    given: set[Path] = set()
     for e in map(Path, extra):
-        paths += sorted(e.glob("*.egg")) if e.is_dir() else [e]
+        found = sorted(e.glob("*.egg")) if e.is_dir() else [e]
+        if not found:
+            raise EqkirError(Diagnostic(E_READ, "no .egg file in the folder", file=str(e), stage="rules"))
+        given |= set(found)
+        paths += found
     for p in paths:
         f = read(p)
+        if p in given and not set(f.permissions) <= granted:
+            missing = " ".join(f"--permit {x}" for x in f.permissions if x not in granted)
+            raise EqkirError(Diagnostic(E_PERMIT, "the file needs a permission", file=f.path, line=1, accepted=missing, stage="rules"))
         files[f.name] = f
     families = {f.family for f in files.values()}
     for w in without:
@@ -161,5 +197,4 @@ def load_rules(extra: Iterable[Path | str] = (), without: Iterable[str] = (), pe
             if r.name in names:
                 raise EqkirError(Diagnostic(E_NAME, f"{r.name!r} is also in {names[r.name]}", file=f.path, line=r.line, stage="rules"))
             names[r.name] = f.path
-    granted = set(permit)
     return [f for f in out if set(f.permissions) <= granted]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eqkir.base.diagnostics import Diagnostic, EqkirError, register
+from eqkir.base.resources import data_dir
 from eqkir.extract.graph import FrozenGraph
 from eqkir.program.abstract import Abstract
 from eqkir.program.table import REALISED_SORTS, ROWS
@@ -73,7 +74,9 @@ class _Run:
         self.matches: Counter[str] = Counter()
         self.times: Counter[str] = Counter()
         self.names = {r.text: r.name for f in files for r in f.rules}
-        self.families = list(dict.fromkeys(r.family for f in files for r in f.rules if r.family != "facts"))
+        self.running = ""  # the family that is being applied
+        self.declared = list(dict.fromkeys(r.family for f in files for r in f.rules if r.family != "facts"))
+        self.families = self.declared
 
     def start(self, engine: Any) -> int:
         """Vocabulary, P0, rules. Returns the root's id. Raises EqkirError."""
@@ -85,9 +88,9 @@ class _Run:
         engine.send(loader(), "vocabulary")
         rows = encode(self.program)
         engine.load(rows.tsv())
-        engine.send("".join(f"(ruleset {f})" for f in self.families if f not in FAMILIES), "rules") if set(self.families) - set(
-            FAMILIES
-        ) else None
+        foreign = [f for f in self.declared if f not in FAMILIES]
+        if foreign:
+            engine.send("".join(f"(ruleset {f})" for f in foreign), "rules")
         for f in self.files:
             try:
                 engine.send("\n".join(f.commands), "rules")
@@ -110,6 +113,7 @@ class _Run:
         """One round of every family, facts saturated after each. Returns (anything new, matches)."""
         changed, matches = False, 0
         for f in ("place", *self.families):
+            self.running = f
             r = engine.run(f)
             matches += self.note(r)
             changed |= bool(r.updated)
@@ -135,57 +139,81 @@ def _rss() -> int:
 
 
 def _worker(conn: multiprocessing.connection.Connection, program: Abstract, files: list[RuleFile], limits: Limits) -> None:
+    started = time.perf_counter()
+    soft = limits.memory + _rss() + (1 << 30)
+    resource.setrlimit(resource.RLIMIT_AS, (soft + _vm(), resource.RLIM_INFINITY)) if hasattr(resource, "RLIMIT_AS") else None
+    broken: dict[str, str] = {}
+    try:
+        while True:
+            failed = _attempt(conn, program, files, limits, started, broken)
+            if failed is None:
+                conn.send(("done", ""))
+                return
+            broken[failed[0]] = failed[1]  # once more, without that family
+    except EqkirError as e:
+        conn.send(("diagnosis", e.diagnostics))
+    except Exception as e:
+        conn.send(("diagnosis", (Diagnostic(E_WORKER, f"{type(e).__name__}: {str(e)[:1000]}", stage="saturate"),)))
+
+
+def _attempt(
+    conn: multiprocessing.connection.Connection,
+    program: Abstract,
+    files: list[RuleFile],
+    limits: Limits,
+    started: float,
+    broken: dict[str, str],
+) -> tuple[str, str] | None:
+    """One saturation without the families in `broken`; the family that egglog ended in an error in, with its message, or None."""
     from eqkir.terms.engine import EggError, session
     from eqkir.terms.freeze import freeze
     from eqkir.terms.steer import steering
 
-    started = time.perf_counter()
     run = _Run(program, files, limits)
+    run.families = [f for f in run.families if f not in broken]
     steer = steering(program)
-    soft = limits.memory + _rss() + (1 << 30)
-    resource.setrlimit(resource.RLIMIT_AS, (soft + _vm(), resource.RLIM_INFINITY)) if hasattr(resource, "RLIMIT_AS") else None
-    try:
-        with session() as engine:
-            root = run.start(engine)
+    shipped = {p.stem for p in data_dir("rulesets").glob("*.egg")}
+    pause = 0.5 if {f.name for f in files} <= shipped else 0.1  # rules from outside may end the worker at any time
+    trouble = "; ".join(f"family {f} was left out: {m}" for f, m in sorted(broken.items()))
+    with session() as engine:
+        root = run.start(engine)
 
-            def snapshot(stop: Stop, message: str = "") -> None:
-                g = freeze(engine, root, program.abi, program.origins, steer)
-                run.report.enodes, run.report.classes = g.enodes, len(g.classes)
-                conn.send((g, run.finish(stop, started, message)))
+        def snapshot(stop: Stop, message: str = "") -> None:
+            g = freeze(engine, root, program.abi, program.origins, steer)
+            run.report.enodes, run.report.classes = g.enodes, len(g.classes)
+            conn.send((g, run.finish(stop, started, message)))
 
-            snapshot("killed", "the worker ended after P0")
-            last = time.perf_counter()
-            stop: Stop = "iterations"
-            message = ""
-            for i in range(limits.iterations):
-                try:
-                    changed, matches = run.step(engine)
-                except EggError as e:
-                    conn.send(("error", str(e)[:2000]))
-                    return
-                run.report.iterations = i + 1
-                if not changed:
-                    stop = "saturated"
-                    break
-                if _count(engine.egraph) > limits.enodes:
-                    stop = "enodes"
-                    break
-                if matches > limits.matches:
-                    stop = "matches"
-                    break
-                if time.perf_counter() - started > limits.seconds:
-                    stop = "seconds"
-                    break
-                if _rss() > limits.memory:
-                    stop = "memory"
-                    break
-                if time.perf_counter() - last > 0.5:
-                    snapshot("killed", f"the worker ended in iteration {i + 2}")
-                    last = time.perf_counter()
-            snapshot(stop, message)
-            conn.send(("done", ""))
-    except EqkirError as e:
-        conn.send(("diagnosis", e.diagnostics))
+        snapshot("killed", "the worker ended after P0")
+        last = time.perf_counter()
+        stop: Stop = "iterations"
+        for i in range(limits.iterations):
+            try:
+                changed, matches = run.step(engine)
+            except EggError as e:
+                if run.running == "place":
+                    raise
+                return run.running, str(e)[:500]
+            run.report.iterations = i + 1
+            if not changed:
+                stop = "saturated"
+                break
+            if _count(engine.egraph) > limits.enodes:
+                stop = "enodes"
+                break
+            if matches > limits.matches:
+                stop = "matches"
+                break
+            if time.perf_counter() - started > limits.seconds:
+                stop = "seconds"
+                break
+            if _rss() > limits.memory:
+                stop = "memory"
+                break
+            if time.perf_counter() - last > pause:
+                snapshot("killed", f"the worker ended in iteration {i + 2}")
+                last = time.perf_counter()
+        snapshot("error" if broken else stop, trouble)
+    return None
 
 
 def _vm() -> int:
@@ -227,9 +255,6 @@ def saturate(
                 break
             if msg[0] == "diagnosis":
                 raise EqkirError(*msg[1])
-            if msg[0] == "error":
-                failure = ("error", msg[1])
-                break
             if msg[0] == "done":
                 failure = ("", "")
                 break
@@ -241,5 +266,5 @@ def saturate(
         raise EqkirError(Diagnostic(E_WORKER, failure[1], stage="saturate"))
     if failure[0]:
         best[1].stop, best[1].message = failure  # type: ignore[assignment]
-        best[1].reproducible = failure[0] == "error"
+        best[1].reproducible = False
     return Saturated(*best)

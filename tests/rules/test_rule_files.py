@@ -85,3 +85,38 @@ def test_one_endless_iteration_is_killed_and_p0_survives(tmp_path: Path) -> None
 def test_any_family_may_be_left_out(family: str) -> None:
     full = saturate(SAMPLES["gemm"]()).graph.enodes
     assert saturate(SAMPLES["gemm"](), without=[family]).graph.enodes < full
+
+
+def test_a_family_that_ends_in_an_error_is_left_out_and_named(tmp_path: Path) -> None:
+    p = write(tmp_path, '(relation foo (i64))\n; a => nothing\n(rule ((= v (Bin o a b))) ((foo (/ 1 0))) :name "divide")')
+    s = saturate(SAMPLES["softmax"](), rules=[p])
+    assert s.report.stop == "error" and s.report.reproducible and "family mine" in s.report.message
+    assert s.graph == saturate(SAMPLES["softmax"]()).graph, "the other families do all they can"
+
+
+@pytest.mark.parametrize(
+    ("body", "family", "code"),
+    [
+        ("", "plan", "EQK-RUL-004"),
+        ("", "bad family)(run 5)", "EQK-RUL-004"),
+        ('(rule ((plan g x)) ((plan g x)) :ruleset place :name "p")', "mine", "EQK-RUL-004"),
+        ('(rule ((= v (Un o a))) ((delete (Un o a))) :name "p")', "mine", "EQK-RUL-003"),
+        ("; permissions: bogus", "mine", "EQK-RUL-007"),
+        ("; permissions: relaxed_normalization", "mine", "EQK-RUL-007"),
+    ],
+)
+def test_names_actions_and_permissions_are_checked(tmp_path: Path, body: str, family: str, code: str) -> None:
+    with pytest.raises(EqkirError) as e:
+        load_rules([write(tmp_path, body, family)])
+    assert e.value.diagnostics[0].code == code
+
+
+def test_a_pipe_and_an_empty_folder_are_diagnosed(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "f.egg")
+    for p in (tmp_path / "f.egg", tmp_path / "none"):
+        (tmp_path / "none").mkdir(exist_ok=True)
+        with pytest.raises(EqkirError) as e:
+            load_rules([p])
+        assert e.value.diagnostics[0].code == "EQK-RUL-001"

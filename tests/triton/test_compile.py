@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -63,6 +64,17 @@ def test_every_program_compiles_for_three_architectures(compiled: dict[tuple[str
 def test_the_exact_identity_in_front_of_loop_reductions_folds_away(compiled: dict[tuple[str, int, str], Compiled]) -> None:
     first = compiled["softmax trees", 90, "even"].ptx.split("cvt.sat")[0]  # the loop of maxima ends before the first exponential
     assert "max.NaN.f32" in first and first.count("fma.rn.f32") <= 1
+
+
+def test_sums_of_products_stay_exact_sums() -> None:
+    """Fragment products summed over the middle axis: no TF32 matrix product, and no instruction for the exact identity."""
+    p = P.gemm(impl="fma", k="W", B_i=16, B_j=16, F_k=16)
+    by_name = p.axis
+    arts = [emit(replace(p, axes=tuple(by_name[x] for x in order))) for order in ("ijk", "ikj", "kij")]
+    assert any(", 1, _sum_f32)" in a.source for a in arts)
+    for c in compile_batch([(a, t, EVEN) for a in arts for t in (80, 90, 100)], processes=2):
+        assert not c.error and not c.findings, f"sm_{c.target}: {c.findings}"
+        assert "mma" not in c.ptx and "fma.rn.f32" not in c.ptx
 
 
 def test_divisible_extents_leave_no_masks(compiled: dict[tuple[str, int, str], Compiled]) -> None:

@@ -207,15 +207,18 @@ class Phase:
     def neutral(self, a: Val, label: str, fn: str) -> Val:
         return self.b.neutral(a, label, self.b.const(identity_text(fn, a.dtype), a.dtype))
 
-    def fragred(self, fn: str, label: str, a: Val) -> Val:
-        """A reduction of one fragment.
+    def fragred(self, fn: str, label: str, a: Val, accumulated: bool = False) -> Val:
+        """A reduction of one fragment (`accumulated`: of accumulators of a loop that has ended).
 
         Triton 3.6 rewrites an accumulation ``acc = acc + reduce(load)`` of a loop on its own; it aborts when the result is used twice, and
-        shows partial sums to other uses of `acc` in the loop. ``x·1 + (-0)``, exact for every x and folded later, keeps it from matching.
+        shows partial sums to other uses of `acc` in the loop. It makes a TF32 matrix product of a sum of products of broadcast fragments,
+        whatever precision the program has. ``x·1 + (-0)``, exact for every x and folded later, keeps either from matching.
         """
         if not parameter(label):
             return a
-        if len(self.b.blocks) > 1 and a.bare and a.dtype in ("f32", "f64") and len(self.b.lanes(a.dims)) > 1:
+        rank = len(self.b.lanes(a.dims))
+        rewritten = (len(self.b.blocks) > 1 and a.bare and rank > 1) or (fn == "sum" and rank > 2)
+        if rewritten and not accumulated and a.dtype in ("f32", "f64"):
             a = self.b.over("Tri", ("fma",), (a, self.b.const("1.0", a.dtype), self.b.const("-0.0", a.dtype)), a.dtype)
         return self.b.let("FragRed", (fn, label), (a,), self.b.without(a.dims, label), a.dtype)
 
@@ -367,7 +370,7 @@ class Phase:
             return phis if c.op == "RedNLoop" else phis[0]
         if c.op == "RedNLoop":
             return self.fragredn(label, c.attrs[1], list(phis))
-        r = self.fragred(c.attrs[0] if c.op == "RedLoop" else "sum", label, phis[0])
+        r = self.fragred(c.attrs[0] if c.op == "RedLoop" else "sum", label, phis[0], accumulated=True)
         if c.op == "ConAccLoop":
             return self.b.over("Bin", ("add",), (self.val(c.inits[0]), r), c.dtype)
         return r
