@@ -222,6 +222,28 @@ def test_atomic_stores_combine_whatever_meets() -> None:
     assert all(f"tl.atomic_{t.name.split()[0]}(" in a.source and 'sem="relaxed"' in a.source for t, a in zip(trials, arts, strict=True))
 
 
+@pytest.mark.interpreter
+def test_atomic_stores_under_a_scalar_predicate_stay_inside() -> None:
+    """Rows chosen by data, columns in blocks of 64 lanes over 1 and 3 elements: the lanes behind them point outside."""
+    trials = []
+    for dtype in ("f32", "bf16", "i32"):
+        for n in (1, 3):
+            t = NUMPY[dtype]
+            k, x = np.array([0, 1, 0, -1, 2], np.int32), RNG.integers(-8, 8, (5, n)).astype(t)
+            trials.append(Trial(f"{dtype} {n}", rows("add", dtype), {"k": k, "x": x, "y": np.ones((2, n), t)}))
+    check_all(trials)
+
+
+def rows(mode: str, dtype: str) -> Program:
+    """y[k[i], j] (mode)= x[i, j] where k[i] is a row of y."""
+    b, d = P.Block(), ("i:O1", "j:OB")
+    k = b.load("k", ("i",), d[:1], "i32")
+    inside = b.let("Index", (conj(le(0, Dep(0)), lt(Dep(0), Sym("M"))),), (k,), d[:1], "bool")
+    b.items.append(Store("y", 1, (Dep(0), *P.exprs(("j",))), b.load("x", ("i", "j"), d, dtype), inside, (k,), d, mode=mode))
+    a = P.abi("rows", ("k", "in", "i32", ("L",)), ("x", "in", dtype, ("L", "N")), ("y", "inout", dtype, ("M", "N")))
+    return P.program(a, "i=L/own j=N/own", P.row_order(*d), b, B_j=64)
+
+
 @pytest.mark.compile
 def test_atomic_stores_compile() -> None:
     jobs = [(m, d, emit(scatter(m, d, 128))) for m, ds in ATOMICS.items() for d in sorted(ds)]

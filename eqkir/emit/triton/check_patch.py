@@ -148,6 +148,7 @@ class Memory:
 
     @staticmethod
     def atomic_rmw(op: Any, p: Array, v: Array, m: Array, sem: Any) -> Any:
+        m = m.astype(bool)  # a mask may come as integers
         GUARD.check(p, m, v.itemsize, True)
         p, v, m = (np.ascontiguousarray(a) for a in np.broadcast_arrays(p, v, m))
         if v.dtype in SMALL_NP:  # one addition after another, each rounded
