@@ -38,6 +38,16 @@ def test_elementwise_with_tail_and_zero_extent() -> None:
     check_all(trials)
 
 
+def test_blocks_that_never_fit_a_constant_extent() -> None:
+    """An extent of 3 in blocks of 4: always masked, and no flag that says otherwise."""
+    b, d = P.Block(), ("i:OB", "j:OB")
+    b.store("y", ("i", "j"), b.load("x", ("i", "j"), d), d)
+    a = P.abi("k", ("x", "in", "f32", ("N", 3)), ("y", "out", "f32", ("N", 3)))
+    p = P.program(a, "i=N/own j=3/own", P.row_order(*d), b, B_i=4, B_j=4)
+    (art, *_) = check_all([Trial(f"{n}", p, {"x": f32(n, 3), "y": poisoned([n, 3])}) for n in (5, 8, 1)])
+    assert "EVEN_j" not in art.source and "EVEN_i" in art.source
+
+
 def test_in_place_on_one_view() -> None:
     b, d = P.Block(), ("i:OB",)
     b.store("x", ("i",), b.bin("add", b.load("x", ("i",), d), b.const("1.0"), d), d)

@@ -139,7 +139,9 @@ class Builder:
         """Which lanes of a padded label are active."""
 
         def make() -> Val:
-            self.notes[label] = even(self.program, label)
+            full = even(self.program, label)
+            if full.value is None:  # an extent that is known not to fit has no case without masks
+                self.notes[label] = full
             return self.let("Active", (label,), (), self.sort((label,)), "bool", self.depth(label))
 
         return self.shared(("active", label), self.depth(label), make)
