@@ -113,9 +113,12 @@ def optimize(
     A kernel that cannot be done is a `KernelResult` with its diagnostics. Raises EqkirError for unknown names and options.
     """
     from eqkir.driver import batch
+    from eqkir.driver.files import writable_folder
     from eqkir.driver.options import Options
     from eqkir.driver.validate import validate
 
+    if out is not None:
+        writable_folder(Path(out))
     options = validate(
         Options(
             target=target, shapes=dict(shapes or {}), rules=tuple(map(str, rules)), without=tuple(without), permit=tuple(permit),

@@ -33,9 +33,10 @@ class Diagnostic:
     details: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:
-        at = f"{self.file or '<module>'}{f':{self.line}' if self.line else ''}"
+        named = self.file or self.pointer or self.line
+        at = f"{self.file or '<module>'}{f':{self.line}' if self.line else ''}: " if named else ""
         tail = f" (accepted: {self.accepted})" if self.accepted else ""
-        return f"{at}: {self.code}: {self.message}{f' at {self.pointer}' if self.pointer else ''}{tail}"
+        return f"{at}{self.code}: {self.message}{f' at {self.pointer}' if self.pointer else ''}{tail}"
 
     def to_json(self) -> dict[str, Any]:
         d = {"code": self.code, "message": self.message, "pointer": self.pointer, "file": self.file, "line": self.line}

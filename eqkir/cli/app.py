@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -168,18 +166,7 @@ def rules_list(rules: Rules = None, json: AsJson = False) -> None:
 
 
 def main() -> int:
-    """The exit status of the command line; diagnostics that no command handled go to standard error."""
-    from eqkir.base.diagnostics import EqkirError
+    """The exit status of the command line; what no command handled goes to standard error as coded lines."""
+    from eqkir.cli.guard import guarded
 
-    try:
-        app()
-    except EqkirError as e:
-        for d in e.diagnostics:
-            print(d, file=sys.stderr)
-        return 2 if all(d.stage == "options" for d in e.diagnostics) else 1
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader went away; nothing more to say, also not at exit
-        return 1
-    except SystemExit as e:
-        return e.code if isinstance(e.code, int) else 1
-    return 0
+    return guarded(app)

@@ -8,6 +8,7 @@ from pathlib import Path
 from eqkir.base.diagnostics import EqkirError
 from eqkir.driver import programs
 from eqkir.driver.artifacts import write_atomic
+from eqkir.driver.files import writable_file
 
 
 def main(path: Path, out: Path | None) -> int:
@@ -15,6 +16,8 @@ def main(path: Path, out: Path | None) -> int:
     from eqkir.driver.provider import spell
     from eqkir.program.verify import verify
 
+    if out:
+        writable_file(out)
     program = programs.read(path)
     if bad := verify(program):
         raise EqkirError(*bad)
@@ -22,5 +25,7 @@ def main(path: Path, out: Path | None) -> int:
     if out:
         write_atomic(out, source)
     else:
-        sys.stdout.write(source)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(source.encode())
+        sys.stdout.buffer.flush()
     return 0

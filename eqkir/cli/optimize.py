@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any
 from eqkir.base.diagnostics import fail
 from eqkir.cli.text import diagnostic_line
 from eqkir.driver import batch, codes
-from eqkir.driver.files import kir_files
+from eqkir.driver.files import kir_files, writable_folder
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
+
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?", re.ASCII)
 
 
 def options(
@@ -41,15 +44,16 @@ def parse_limits(texts: Sequence[str]) -> dict[str, float]:
     out = {}
     for t in texts:
         name, _, value = t.partition("=")
-        try:
-            out[name.strip()] = float(value)
-        except ValueError:
-            raise fail(codes.USAGE, f"{t!r} is not NAME=NUMBER", accepted="enodes=20000", stage="options") from None
+        if not _NUMBER.fullmatch(value.strip()):
+            raise fail(codes.USAGE, f"{t!r} is not NAME=NUMBER", accepted="enodes=20000", stage="options")
+        out[name.strip()] = float(value)
     return out
 
 
 def main(paths: Sequence[Path], out: Path | None, jobs: int, options: Options, as_json: bool) -> int:
     """Optimize, write, print; the exit status."""
+    if out is not None:
+        writable_folder(out)
     tasks = batch.scan_files(kir_files(paths), jobs)
     done: list[Outcome] = []
     with _progress() as progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from eqkir.base.diagnostics import EqkirError, fail
 from eqkir.base.dtypes import NUMPY
 from eqkir.driver import codes, programs
 from eqkir.driver.artifacts import digest
+from eqkir.driver.files import writable_file
 from eqkir.driver.options import Options
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ def main(
     """Run, compare, print; 1 when the result lies outside the envelope."""
     if engine not in ENGINES:
         raise fail(codes.USAGE, f"unknown engine {engine!r}", accepted=", ".join(ENGINES), stage="options")
+    if save:
+        writable_file(save)
     if programs.is_program(file):
         return _program(file, engine, seed, inputs, shapes, save, as_json)
     from eqkir.cli.kernels import chain, select
@@ -133,9 +137,11 @@ def _storable(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _npz(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Arrays by view name. Raises EqkirError EQK-RUN-INPUTS."""
     try:
+        if not path.is_file():
+            raise ValueError("not a regular file" if path.exists() else "no such file")
         with np.load(path, allow_pickle=False) as z:
             return {k: z[k] for k in z.files}
-    except (OSError, ValueError, EOFError) as e:
+    except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as e:
         raise fail(codes.INPUTS, f"{path}: {e}", stage="options") from None
 
 

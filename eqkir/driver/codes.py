@@ -55,6 +55,17 @@ CAPABILITY = register(
     "the target lacks what the kernel needs",
     "The kernel uses a dtype that the target's hardware does not have (f8e4m3fn needs sm_89 or newer). Another target takes it.",
 )
+OUTPUT = register(
+    "EQK-RUN-OUTPUT",
+    "nothing can be written there",
+    "The folder of `-o`, or the file of `-o` or `--save`, cannot be made or written. It is looked at before any work is done.",
+)
+IO = register("EQK-RUN-IO", "reading or writing failed", "The operating system refused to read or write; the message says why.")
+MEMORY = register(
+    "EQK-RUN-MEMORY",
+    "not enough memory",
+    "The command needs more memory than this machine has, or may use. Running a kernel needs its arrays at the given `--shape`, and more.",
+)
 PROGRAM = register(
     "EQK-RUN-PROGRAM", "a malformed program file", "The file is not a `program.json` written by this version of eqkir, or it was changed."
 )

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from eqkir.base.diagnostics import fail
+from eqkir.base.files import read_regular
 from eqkir.driver import codes
+
+MAX_BYTES = 64 << 20
 
 
 def kir_files(paths: Iterable[Path]) -> list[Path]:
@@ -19,6 +25,8 @@ def kir_files(paths: Iterable[Path]) -> list[Path]:
     """
     out: dict[Path, None] = {}
     for p in paths:
+        if p.suffix == ".egg":
+            raise fail(codes.USAGE, f"{p} is a rule file, not KIR; did you mean --rules {p}?", stage="options")
         if not p.is_dir():
             out[p] = None
             continue
@@ -34,7 +42,35 @@ def kir_files(paths: Iterable[Path]) -> list[Path]:
 
 def _of_another_kind(path: Path) -> bool:
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(read_regular(path, MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return False  # broken: its diagnosis is due
     return not isinstance(data, dict) or not ("kir" in data or "kernels" in data)
+
+
+def writable_folder(out: Path) -> None:
+    """Create the folder for artifacts, and see that a file can be made in it. Raises EqkirError EQK-RUN-OUTPUT."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except (OSError, ValueError) as e:
+        reason = "it is no folder" if isinstance(e, FileExistsError) else getattr(e, "strerror", None) or str(e)
+        raise fail(codes.OUTPUT, f"cannot write artifacts under {out}: {reason}", accepted="a folder", stage="options") from None
+
+
+def writable_file(path: Path) -> None:
+    """See that a file can be made or replaced. Raises EqkirError EQK-RUN-OUTPUT: no such folder, not permitted, not a regular file."""
+    try:
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            reason = "it is no regular file"
+        elif not path.parent.is_dir():
+            reason = f"there is no folder {path.parent}"
+        else:
+            reason = "" if os.access(path if path.exists() else path.parent, os.W_OK) else "it is not permitted"
+            if not reason:
+                with tempfile.TemporaryFile(dir=path.parent):
+                    return
+    except (OSError, ValueError) as e:
+        reason = getattr(e, "strerror", None) or str(e)
+    raise fail(codes.OUTPUT, f"cannot write {path}: {reason}", accepted="a file in a folder that can be written", stage="options")

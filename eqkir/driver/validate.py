@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from eqkir.base.diagnostics import EqkirError, fail
 from eqkir.driver import codes
 from eqkir.driver.options import Options
 
 ALL = "all"
+DAY = 86_400
+#: limit -> its largest value; the counts are integers, `memory` is in bytes
+LARGEST = {"enodes": 10**8, "matches": 10**10, "iterations": 10**6, "memory": 1 << 50, "seconds": DAY, "job_seconds": 7 * DAY}
+COUNTS = ("enodes", "matches", "iterations", "memory")
 
 
 def validate(o: Options) -> Options:
@@ -29,10 +36,23 @@ def validate(o: Options) -> Options:
         _known("permission", p, PERMISSIONS)
     for k in o.limits:
         _known("limit", k, limit_names())
+    _bounded(o.limits)
+    for r in map(Path, o.rules):
+        if r.exists() and not (r.is_file() or r.is_dir()):
+            raise fail(codes.USAGE, f"--rules {r}: not a regular file", accepted="a rule file or a folder", stage="options")
     families = sorted({f.family for f in load_rules(o.rules, permit=PERMISSIONS)})
     for w in o.without:
         _known("rule family", w, [*families, ALL])
     return replace(o, without=tuple(families)) if ALL in o.without else o
+
+
+def _bounded(limits: Mapping[str, float]) -> None:
+    for name, v in limits.items():
+        number = isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)
+        whole = name not in COUNTS or (number and v == int(v))
+        if not (number and whole and 0 < v <= LARGEST[name]):
+            kind = "an integer from 1" if name in COUNTS else "a number above 0"
+            raise fail(codes.USAGE, f"limit {name} = {v!r:.40}", accepted=f"{kind} to {LARGEST[name]}", stage="options")
 
 
 def limit_names() -> list[str]:

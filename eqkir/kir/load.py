@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from eqkir.base.diagnostics import Diagnostic, EqkirError
+from eqkir.base.files import read_regular
 from eqkir.kir.codes import CODES, STAGE
 from eqkir.kir.migrate import migrate, oldest
 from eqkir.kir.model import OPERATIONS, VERSION, Kernel, Module
@@ -113,7 +114,7 @@ class _Reader:
     # ------------------------------------------------------------------ text
     def parse(self) -> Any:
         if len(self.data) > MAX_BYTES:
-            self.say("SIZE", f"{len(self.data)} bytes", accepted=f"at most {MAX_BYTES}")
+            self.say("SIZE", f"more than {MAX_BYTES} bytes", accepted=f"at most {MAX_BYTES}")
             self.stop()
         try:
             text = self.data.decode("utf-8")
@@ -178,6 +179,8 @@ class _Reader:
         if not known or not oldest() <= version <= VERSION:
             newer = " is newer than this eqkir" if known and version > VERSION else ""
             what = f"version {version!r:.40}{newer}" if "kir" in data else "no version"
+            if "kir" not in data and "program" in data and "segments" in data:
+                what = "this is a program.json, not KIR (`eqkir emit`, `show` and `run` take it)"
             self.say("VERSION", what, "/kir" if "kir" in data else "", f'"kir": {VERSION}')
             self.stop()
         data = self.migrated(data, version)
@@ -294,8 +297,7 @@ def survey(data: bytes, file: str | None = None) -> Reading:
 
 def _bytes(path: str | Path) -> bytes:
     try:
-        size = Path(path).stat().st_size
-        return b" " * (MAX_BYTES + 1) if size > MAX_BYTES else Path(path).read_bytes()
+        return read_regular(path, MAX_BYTES)
     except (OSError, ValueError) as e:
         raise EqkirError(Diagnostic(CODES["FILE"], getattr(e, "strerror", None) or str(e), file=str(path), stage=STAGE)) from None
 
