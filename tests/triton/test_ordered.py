@@ -110,7 +110,7 @@ def test_threads_that_exchange_data_through_memory_meet() -> None:
     arts = [emit(replace(p, options={"num_warps": w})) for w in (1, 4, 8)]
     for a, c in zip(arts, compile_batch([(a, 90, EVEN) for a in arts]), strict=True):
         assert a.source.count("tl.debug_barrier()") == inside + 1, "and one between the phases"
-        assert not c.error and len(re.findall(r"\bbar\.sync|bar\.warp\.sync|barrier\.sync", c.ptx)) >= inside
+        assert not c.error and len(re.findall(r"\bbar\.sync", c.ptx)) >= inside + 1
 
 
 def _barriers(items: Sequence[Item]) -> int:
@@ -230,7 +230,7 @@ def test_atomic_stores_compile() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "dtype"), [("add", "bf16"), ("add", "i8"), ("add", "u16"), ("max", "f32"), ("min", "f64"), ("max", "f16"), ("min", "i16")]
+    ("mode", "dtype"), [("add", "f8e5m2"), ("add", "i8"), ("add", "u16"), ("max", "f32"), ("min", "f64"), ("max", "f16"), ("min", "i16")]
 )
 def test_atomics_that_triton_has_not_are_refused(mode: str, dtype: str) -> None:
     with pytest.raises(EqkirError, match="EQK-TRI-ATOMIC"):

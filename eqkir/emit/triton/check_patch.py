@@ -150,6 +150,18 @@ class Memory:
     def atomic_rmw(op: Any, p: Array, v: Array, m: Array, sem: Any) -> Any:
         GUARD.check(p, m, v.itemsize, True)
         p, v, m = (np.ascontiguousarray(a) for a in np.broadcast_arrays(p, v, m))
+        if v.dtype in SMALL_NP:  # one addition after another, each rounded
+            if "ADD" not in str(op).upper():
+                raise ValueError(f"{op} of {v.dtype}")
+            one, word, out = np.ones(1, bool), np.dtype(f"u{v.itemsize}"), np.zeros(v.shape, v.dtype)
+            for at in np.argwhere(m):
+                k = tuple(at)
+                here = p[k].reshape(1)
+                old = _memory.load(here, one, np.zeros(1, word), word).view(v.dtype)
+                new = (old.astype(np.float32) + v[k].astype(np.float32)).astype(v.dtype)
+                _memory.store(here, new.view(word), one)
+                out[k] = old[0]
+            return out
         return _memory.atomic_rmw(op, p, v, m, sem)
 
 

@@ -36,7 +36,8 @@ OPERATION = register(
 
 ATOMIC = register(
     "EQK-TRI-ATOMIC", "atomic combination without a Triton form",
-    "tl.atomic_* combine 32- and 64-bit integers; floats are added as f16, f32 and f64. A float maximum or minimum would lose a NaN.",
+    "tl.atomic_* combine 32- and 64-bit integers; f16, bf16, f32 and f64 are added. A float maximum or minimum compares bits and can lose "
+    "a NaN.",
 )  # fmt: skip
 REGION = register(
     "EQK-TRI-REGION", "combine function that reads launch values",
@@ -58,7 +59,7 @@ DOTS = {
 
 WORDS = frozenset("i32 i64 u32 u64 index".split())
 #: mode of an atomic store -> dtypes
-ATOMICS = {"add": WORDS | {"f16", "f32", "f64"}, **dict.fromkeys(("max", "min", "and", "or", "xor"), WORDS)}
+ATOMICS = {"add": WORDS | {"f16", "bf16", "f32", "f64"}, **dict.fromkeys(("max", "min", "and", "or", "xor"), WORDS)}
 PLAIN = ("store", "unique")
 
 
