@@ -20,19 +20,16 @@ from eqkir.base.expr import (
     Int,
     Sym,
     atoms,
-    binary,
     conj,
     le,
     lt,
-    negate,
-    select,
     substitute,
 )
 from eqkir.kir.model import Kernel
 from eqkir.kir.types import Type
 from eqkir.program.abstract import Abstract, Put, axes_in
 from eqkir.program.construction.codes import Fault
-from eqkir.program.construction.reason import Reason, poly
+from eqkir.program.construction.reason import Reason, expression, poly
 from eqkir.program.construction.relation import K, Relation, Term, Unknown
 from eqkir.program.construction.relation_loops import Recurrence
 from eqkir.program.model import Program
@@ -40,34 +37,11 @@ from eqkir.program.verify_prove import dtype_range
 
 Sigma = Mapping[str, Expr]
 Faults = tuple[Fault, ...]
-ARITHMETIC = {"add": "add", "sub": "sub", "mul": "mul", "floordiv": "floordiv", "mod": "mod", "maximum": "max", "minimum": "min",
-              "maximum_num": "max", "minimum_num": "min"}  # fmt: skip
-TESTS = {"eq": ("eq", False), "ne": ("ne", False), "lt": ("lt", False), "le": ("le", False), "gt": ("lt", True), "ge": ("le", True)}
-LOGIC = {"and": "and", "or": "or", "xor": "ne"}
 #: head of a term -> the check that a missing or different operation concerns
 CONCERNS = {
-    **dict.fromkeys(("Red", "RedN", "Con", "Scan", "ScanN", "Arg", "Sealed"), "structured-complete"),
+    **dict.fromkeys(("Red", "RedN", "Con", "Scan", "ScanN", "Arg"), "structured-complete"),
     **dict.fromkeys(("Fold", "While", "Form", "State", "Nonempty"), "folds-complete"), "Load": "coordinates-equivalent",
 }  # fmt: skip
-
-
-def expression(head: str, fn: str, dtype: str, operand: str, args: Sequence[Expr]) -> Expr | None:
-    """An operation on index or bool operands as an expression; None where it is data."""
-    if head == "Bin" and operand in ("index", "bool"):
-        if fn in TESTS:
-            op, swap = TESTS[fn]
-            return binary(op, *(reversed(args) if swap else args))
-        if operand == "index" and fn in ARITHMETIC and not (fn in ("floordiv", "mod") and args[1] == ZERO):
-            return binary(ARITHMETIC[fn], *args)
-        if operand == "bool" and fn in LOGIC:
-            return binary(LOGIC[fn], *args)
-    if head == "Un" and (fn, dtype) == ("not", "bool"):
-        return negate(args[0])
-    if head == "Un" and (fn, dtype) == ("neg", "index"):
-        return ZERO - args[0]
-    if head == "Tri" and fn == "select" and dtype in ("index", "bool"):
-        return select(*args)
-    return None
 
 
 class Compare:
@@ -263,8 +237,6 @@ class Compare:
                 return binders.con(self, t, node, sigma)
             case "Scan" | "ScanN":
                 return binders.scan(self, t, node, sigma)
-            case "Sealed":
-                return binders.sealed(self, t, node, sigma)
             case "Fold" | "While":
                 return loops.fold(self, t, node, sigma)
             case "Form":

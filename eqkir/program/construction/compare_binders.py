@@ -230,35 +230,6 @@ def scan(c: Compare, t: Term, node: int, sigma: Sigma) -> Faults:
     return out
 
 
-# ------------------------------------------------------------------------------------------------ encoded numbers
-def sealed(c: Compare, t: Term, node: int, sigma: Sigma) -> Faults:
-    """Bit arithmetic: the memory that it reads is what the operation's operands read, at their versions."""
-    op, ids = t.attrs
-    want, have = reads_of(c, ids), loads_of(c, node)
-    if want != have:
-        return c.fault("structured-complete", f"{op} reads {sorted(have)} instead of {sorted(want)}")
-    return ()
-
-
-def reads_of(c: Compare, ids: Sequence[str]) -> set[tuple[str, int]]:
-    """(view, version) of the loads below values of the kernel."""
-    out: set[tuple[str, int]] = set()
-    seen: set[str] = set()
-    todo = list(ids)
-    while todo:
-        id = todo.pop()
-        if id in seen or id not in c.r.effects.definitions:
-            continue
-        seen.add(id)
-        op, _ = c.r.effects.definitions[id]
-        if op.op == "load":
-            out.add((op.view, c.r.effects.versions[id]))  # type: ignore[attr-defined]
-        todo += op.operands()
-        for region in op.regions():
-            todo += region.yields
-    return out
-
-
 def loads_of(c: Compare, node: int) -> set[tuple[str, int]]:
     """(view, version) of the loads below a node, through workspaces."""
     out: set[tuple[str, int]] = set()
@@ -278,4 +249,4 @@ def loads_of(c: Compare, node: int) -> set[tuple[str, int]]:
     return out
 
 
-__all__ = ["con", "position", "red", "redn", "scan", "sealed"]
+__all__ = ["con", "position", "red", "redn", "loads_of", "scan"]

@@ -12,7 +12,7 @@ from eqkir.base.expr import Expr, atoms
 from eqkir.kir.model import Buffer, Kernel
 from eqkir.kir.types import Type
 from eqkir.program.abstract import BOUND, Abstract
-from eqkir.program.construction import relation_loops, relation_ops  # noqa: F401  registers the expansions
+from eqkir.program.construction import relation_formats, relation_loops, relation_ops  # noqa: F401  registers the expansions
 from eqkir.program.construction.codes import CODES, STAGE, Fault
 from eqkir.program.construction.compare import Compare
 from eqkir.program.construction.placing import effects_of

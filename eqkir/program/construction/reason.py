@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from eqkir.analysis.coords import Facts, normal, poly, split
-from eqkir.base.expr import ATOMS, FALSE, ONE, TRUE, ZERO, Coord, Expr, Int, atoms, coords, eq, lt, rebuild, sub
+from eqkir.base.expr import ATOMS, FALSE, ONE, TRUE, ZERO, Coord, Expr, Int, atoms, binary, coords, eq, lt, negate, rebuild, select, sub
 from eqkir.program.model import Program
 from eqkir.program.verify_prove import Prover, conjuncts
 
@@ -87,4 +87,29 @@ class Reason:
         return self.prover.prove(goal, [*hyps, *ranges])
 
 
-__all__ = ["Reason", "poly"]
+ARITHMETIC = {"add": "add", "sub": "sub", "mul": "mul", "floordiv": "floordiv", "mod": "mod", "maximum": "max", "minimum": "min",
+              "maximum_num": "max", "minimum_num": "min"}  # fmt: skip
+TESTS = {"eq": ("eq", False), "ne": ("ne", False), "lt": ("lt", False), "le": ("le", False), "gt": ("lt", True), "ge": ("le", True)}
+LOGIC = {"and": "and", "or": "or", "xor": "ne"}
+
+
+def expression(head: str, fn: str, dtype: str, operand: str, args: Sequence[Expr]) -> Expr | None:
+    """An operation on index or bool operands as an expression; None where it is data."""
+    if head == "Bin" and operand in ("index", "bool"):
+        if fn in TESTS:
+            op, swap = TESTS[fn]
+            return binary(op, *(reversed(args) if swap else args))
+        if operand == "index" and fn in ARITHMETIC and not (fn in ("floordiv", "mod") and args[1] == ZERO):
+            return binary(ARITHMETIC[fn], *args)
+        if operand == "bool" and fn in LOGIC:
+            return binary(LOGIC[fn], *args)
+    if head == "Un" and (fn, dtype) == ("not", "bool"):
+        return negate(args[0])
+    if head == "Un" and (fn, dtype) == ("neg", "index"):
+        return ZERO - args[0]
+    if head == "Tri" and fn == "select" and dtype in ("index", "bool"):
+        return select(*args)
+    return None
+
+
+__all__ = ["Reason", "expression", "poly"]

@@ -58,6 +58,13 @@ class Val:
     at: At
     frame: Frame
     given: tuple[Expr, ...] = ()  # what holds where the value is read
+    hashed: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hashed", hash((self.id, self.path, self.at, id(self.frame), self.given)))
+
+    def __hash__(self) -> int:
+        return self.hashed
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,13 @@ class Term:
     kids: tuple[K, ...]
     dtype: str
     given: tuple[Expr, ...] = ()
+    hashed: int = field(default=0, init=False, repr=False, compare=False)  # terms share operands: hash each once
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hashed", hash((self.head, self.attrs, self.kids, self.dtype, self.given)))
+
+    def __hash__(self) -> int:
+        return self.hashed
 
 
 K = Union[Val, Term]

@@ -309,11 +309,4 @@ def _scan(r: Relation, op: kir.Scan, n: int, v: Val) -> K:
     return Term("ScanN", (n, at, body), (), dtype, v.given)
 
 
-# ------------------------------------------------------------------------------------------------ encoded numbers
-@expands("scaled_contract", "sparse_contract", "quantize", "quantized_dot", "random_bits", "random_uniform")
-def _sealed(r: Relation, op: kir.Op, n: int, v: Val) -> K:
-    """Arithmetic on bits: what it reads is compared, its own steps are not."""
-    return Term("Sealed", (op.op, tuple(op.operands())), (v,), r.dtype(v.id), v.given)
-
-
 __all__ = ["combined", "unravelled"]
