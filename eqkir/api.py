@@ -27,7 +27,7 @@ class Candidate:
     cost: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KernelResult:
     """What became of one kernel. `source` is a self-contained module with ``launch``; the texts are empty where `ok` is False.
 
@@ -44,6 +44,11 @@ class KernelResult:
     manifest: dict[str, Any]
     report: dict[str, Any]
     candidates: tuple[Candidate, ...] = ()
+
+    def __repr__(self) -> str:
+        cost = "" if self.cost is None else f", cost {self.cost:g} {self.report.get('cost_unit') or ''}".rstrip()
+        first = "" if self.ok or not self.diagnostics else f", {self.diagnostics[0].code}"
+        return f"<{self.kernel or self.file}: {self.status} at {self.stage}{cost}{first}>"
 
     @property
     def ok(self) -> bool:
@@ -65,11 +70,15 @@ class KernelResult:
         return loads(self.program_json)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """Kernels in the module's order."""
 
     kernels: tuple[KernelResult, ...] = field(default_factory=tuple)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.kernels[:5])) + (", …" if len(self.kernels) > 5 else "")
+        return f"<Result: {sum(k.ok for k in self.kernels)} of {len(self.kernels)} ok: {shown}>"
 
     @property
     def ok(self) -> bool:

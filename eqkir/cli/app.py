@@ -16,11 +16,18 @@ Rules = Annotated[list[str] | None, typer.Option("--rules", metavar="PATH", help
 Without = Annotated[
     list[str] | None, typer.Option("--without", metavar="FAMILY", help="switch a rule family off; `all` for every one (repeatable, or a,b)")
 ]
-Permit = Annotated[list[str] | None, typer.Option("--permit", metavar="NAME", help="a numerical permission beyond KIR's own (repeatable)")]
-Extractor = Annotated[str, typer.Option("--extractor", help="greedy-dag, random, worst")]
-CostModel = Annotated[str, typer.Option("--cost-model", help="how candidates are compared")]
+Permit = Annotated[
+    list[str] | None,
+    typer.Option("--permit", metavar="NAME", help="a numerical permission beyond KIR's own: relaxed_normalization (repeatable)"),
+]
+Extractor = Annotated[str, typer.Option("--extractor", help="greedy-dag, greedy-tree, random, worst, or a plug-in")]
+CostModel = Annotated[str, typer.Option("--cost-model", help="how candidates are compared: roofline, node_count, weighted_ops")]
 Seed = Annotated[int, typer.Option("--seed", help="seed of the random extractor and of generated inputs")]
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="M=4096,…", help="pin symbols, integer scalars or constexprs")]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME=N", help="a bound: enodes, matches, iterations, seconds, memory, job_seconds (repeatable)"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON lines on standard output")]
 OneKernel = Annotated[str | None, typer.Option("--kernel", help="this kernel of the file alone")]
 
@@ -49,12 +56,12 @@ def optimize(
     seed: Seed = 0,
     shape: Shape = None,
     check: Annotated[str, typer.Option("--check", help="none, static, numeric, compile or all")] = "static",
-    limit: Annotated[list[str] | None, typer.Option("--limit", metavar="NAME=N", help="a bound (repeatable)")] = None,
+    limit: Limit = None,
     json: AsJson = False,
 ) -> None:
     """Optimize every kernel of PATHS and emit it."""
     from eqkir.cli import optimize as command
-    from eqkir.driver.options import parse_shapes
+    from eqkir.driver.shapes import parse_shapes
 
     options = command.options(
         target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor,
@@ -102,7 +109,7 @@ def run(
     """Run a kernel and, but for the reference itself, compare its outputs with the reference."""
     from eqkir.cli import optimize as optimizing
     from eqkir.cli import run as command
-    from eqkir.driver.options import parse_shapes
+    from eqkir.driver.shapes import parse_shapes
 
     options = optimizing.options(target=target, shapes={}, without=without, extractor=extractor, seed=seed, check="none")
     raise typer.Exit(command.main(file, engine, kernel, seed, inputs, parse_shapes(shape or []), save, options, json))
@@ -124,7 +131,7 @@ def show(
     """Print a stage of a kernel as readable text."""
     from eqkir.cli import optimize as optimizing
     from eqkir.cli import show as command
-    from eqkir.driver.options import parse_shapes
+    from eqkir.driver.shapes import parse_shapes
 
     options = optimizing.options(
         target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor, seed=seed,

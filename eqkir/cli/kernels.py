@@ -11,6 +11,7 @@ from eqkir.driver.job import kernel_of
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
 from eqkir.driver.scan import Task, scan
+from eqkir.driver.shapes import check_names
 
 
 def select(file: Path, kernel: str | None) -> Task:
@@ -29,5 +30,6 @@ def select(file: Path, kernel: str | None) -> Task:
 
 
 def chain(task: Task, options: Options, pin: bool = True) -> Chain:
-    """The stages of a task, run when asked for."""
+    """The stages of a task, run when asked for. Raises EqkirError for a name in `options.shapes` that the kernel lacks."""
+    check_names([task], options.shapes)
     return Chain(kernel_of(task), options, Outcome(task.kernel, task.file, kir=task.kir), pin)

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from eqkir.base.diagnostics import fail
-from eqkir.cli.text import diagnostic_line
+from eqkir.cli.text import diagnostic_line, stop_warning, stopped
 from eqkir.driver import batch, codes
 from eqkir.driver.files import kir_files, writable_folder
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
+from eqkir.driver.shapes import check_names
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?", re.ASCII)
 
@@ -55,12 +56,15 @@ def main(paths: Sequence[Path], out: Path | None, jobs: int, options: Options, a
     if out is not None:
         writable_folder(out)
     tasks = batch.scan_files(kir_files(paths), jobs)
+    check_names(tasks, options.shapes)
     done: list[Outcome] = []
     with _progress() as progress:
         for o in batch.optimize(tasks, options, jobs, out, progress):
             done.append(slim(o))
             if as_json:
                 print(json.dumps(o.line(), sort_keys=True), flush=True)
+            if warning := stop_warning(o):
+                print(warning, file=sys.stderr)
     if not as_json:
         table(done, options)
     return 0 if all(o.ok for o in done) else 1
@@ -103,6 +107,9 @@ def table(done: Sequence[Outcome], options: Options) -> None:
     for name in ("seconds", "e-nodes", "structures", "P0 µs", "chosen µs", "gain"):
         t.add_column(name, justify="right")
     t.add_column("checks")
+    early = any(map(stopped, done))
+    if early:
+        t.add_column("stopped by")
     for o in done:
         gain = f"{o.initial_cost / o.cost:.0f}×" if o.initial_cost and o.cost else ""
         t.add_row(
@@ -115,6 +122,7 @@ def table(done: Sequence[Outcome], options: Options) -> None:
             _micro(o, o.cost),
             gain,
             " ".join(k if v == "ok" else f"{k}:{v}" for k, v in o.checks.items()),
+            *([stopped(o)] if early else []),
         )
     console = Console() if sys.stdout.isatty() else Console(width=140, color_system=None)
     console.print(t)

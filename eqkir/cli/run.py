@@ -19,6 +19,7 @@ from eqkir.driver import codes, programs
 from eqkir.driver.artifacts import digest
 from eqkir.driver.files import writable_file
 from eqkir.driver.options import Options
+from eqkir.driver.shapes import check_memory
 
 if TYPE_CHECKING:
     from eqkir.kir.model import Kernel
@@ -50,6 +51,7 @@ def main(
     symbols = rows[min(1, len(rows) - 1)]
     given = _npz(inputs) if inputs else {}
     symbols |= _symbols(k, given)
+    _memory(k, symbols)
     args = make_inputs(k, symbols, seed, "plain", c.constexprs, _scalars(k, shapes, given))
     _fill(k, args, given)
     expected = envelope(k, args, symbols, c.constexprs)
@@ -62,8 +64,11 @@ def main(
     else:
         if not holds(c.program, symbols, args):
             raise fail(codes.SHAPE, "the chosen candidate's preconditions do not hold for these extents", stage="run")
+        from eqkir.cli.text import stop_warning
         from eqkir.driver.engines import engine as make
 
+        if warning := stop_warning(c.outcome):
+            print(warning, file=sys.stderr)
         make(engine, c.program)(mine, symbols)
     seconds = time.perf_counter() - start
     outputs = {n: a.array() for n in expected if isinstance(a := mine[n], ViewArg)}
@@ -143,6 +148,14 @@ def _npz(path: Path) -> dict[str, np.ndarray[Any, Any]]:
             return {k: z[k] for k in z.files}
     except (OSError, ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as e:
         raise fail(codes.INPUTS, f"{path}: {e}", stage="options") from None
+
+
+def _memory(k: Kernel, symbols: Mapping[str, int]) -> None:
+    """Raises EqkirError EQK-RUN-MEMORY when the views do not fit into this machine."""
+    from eqkir.kir.model import View
+
+    views = [p for p in k.params if isinstance(p, View)]
+    check_memory(([n if isinstance(n, int) else symbols[n] for n in p.shape], NUMPY[p.dtype].itemsize) for p in views)
 
 
 def _symbols(k: Kernel, given: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, int]:

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 from eqkir.base.diagnostics import fail
+from eqkir.cli.text import stop_warning
 from eqkir.driver import codes, programs
+from eqkir.driver.chain import Chain
 from eqkir.driver.options import Options
 
 STAGES = ("kir", "initial", "chosen", "source", "egraph")
@@ -47,11 +49,19 @@ def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> 
     if stage == "egraph":
         from eqkir.cli.listing.graph import graph_text
 
-        return graph_text(c.saturated.graph)
+        text = graph_text(c.saturated.graph)
+        return _warned(c, text)
     if stage == "source":
         from eqkir.driver.provider import spell
 
-        return spell(c.program).source
+        return _warned(c, spell(c.program).source)
     from eqkir.program.listing import listing
 
-    return listing(c.initial if stage == "initial" else c.program)
+    return _warned(c, listing(c.initial if stage == "initial" else c.program))
+
+
+def _warned(c: Chain, text: str) -> str:
+    """`text`, after a line on standard error when the search was cut short."""
+    if warning := stop_warning(c.outcome):
+        print(warning, file=sys.stderr)
+    return text

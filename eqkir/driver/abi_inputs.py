@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from eqkir.base.diagnostics import fail
-from eqkir.base.dtypes import FLOATS, NUMPY
+from eqkir.base.dtypes import FLOATS, INTS, NUMPY
 from eqkir.base.expr import evaluate
 from eqkir.driver import codes
+from eqkir.driver.shapes import check, check_memory
 from eqkir.program.abi import Abi
 from eqkir.program.interp import Buffer
 
@@ -22,14 +23,20 @@ def buffers(abi: Abi, values: Mapping[str, Any], given: Mapping[str, Array], see
 
     Normal floats, small integers; outputs poisoned. Raises EqkirError EQK-RUN-INPUTS or EQK-RUN-SHAPE for what does not fit.
     """
+    check(
+        values,
+        [s.name for s in abi.symbols] + [s.name for s in abi.scalars if s.dtype in INTS],
+        [s.name for s in abi.scalars if s.dtype not in INTS],
+    )
     rng = np.random.default_rng(seed)
     symbols = _symbols(abi, values, given)
     args: dict[str, Any] = {s.name: NUMPY[s.dtype].type(values.get(s.name, 1)) for s in abi.scalars}
     env = {**{s.name: int(args[s.name]) for s in abi.scalars if s.dtype not in FLOATS}, **symbols}
-    for v in abi.views:
-        if v.role == "workspace":
-            continue
-        shape = tuple(int(evaluate(e, lambda a: env[a.args[0]])) for e in v.shape)
+    views = [v for v in abi.views if v.role != "workspace"]
+    shapes = {v.name: tuple(int(evaluate(e, lambda a: env[a.args[0]])) for e in v.shape) for v in views}
+    check_memory((shapes[v.name], NUMPY[v.dtype].itemsize) for v in views)
+    for v in views:
+        shape = shapes[v.name]
         b = Buffer.dense(shape, NUMPY[v.dtype])
         if v.name in given:
             b.array()[...] = _fitting(v.name, given[v.name], shape, v.dtype)

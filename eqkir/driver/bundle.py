@@ -5,13 +5,17 @@ from __future__ import annotations
 import platform
 import shlex
 import shutil
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
+from typing import Any
 
 from eqkir.base.resources import version
 from eqkir.driver.artifacts import canonical, digest, write_atomic
 from eqkir.driver.options import Options
+from eqkir.driver.shapes import names
 
 PACKAGES = ("egglog", "pydantic", "numpy", "ml_dtypes", "z3-solver", "triton")
 
@@ -46,7 +50,7 @@ def write_bundle(root: Path, kernel: str | None, kir: str, options: Options, tra
         elif source.is_file():
             shutil.copyfile(source, copy)
         rules.append(str(copy))
-    command = replay(folder / "kir.json", options, rules)
+    command = replay(folder / "kir.json", replace(options, shapes=_own(kir, options.shapes)), rules)
     write_atomic(folder / "options.json", canonical({**options.to_json(), "check": options.check, "rules": rules}))
     write_atomic(folder / "versions.json", canonical(versions()))
     write_atomic(folder / "traceback.txt", traceback or "(the process ended without a traceback)\n")
@@ -63,10 +67,19 @@ def replay(kir: Path, options: Options, rules: list[str]) -> str:
         for v in values:
             words += [flag, v]
     if o.shapes:
-        words += ["--shape", ",".join(f"{k}={v}" for k, v in sorted(o.shapes.items()))]
+        words += ["--shape", ",".join(f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in sorted(o.shapes.items()))]
     for k, number in sorted(o.limits.items()):
-        words += ["--limit", f"{k}={number:g}"]
+        words += ["--limit", f"{k}={int(number) if number == int(number) else number!r}"]
     return shlex.join(words)
+
+
+def _own(kir: str, shapes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values whose names the module has; all of them when it cannot be read."""
+    try:
+        extents, others = names(kir)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return shapes
+    return {k: v for k, v in shapes.items() if k in extents | others}
 
 
 def scratch() -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,27 +56,3 @@ class Options:
             "permit": sorted(self.permit),
             "extractor": self.extractor, "cost_model": self.cost_model, "seed": self.seed, "limits": dict(sorted(self.limits.items())),
         }  # fmt: skip
-
-
-def parse_shapes(texts: Iterable[str]) -> dict[str, Any]:
-    """``["M=4096,N=7", "MODE=fast"]`` -> values; ints, ``true``/``false``, floats, else the text. Raises EqkirError EQK-RUN-SHAPE."""
-    out: dict[str, Any] = {}
-    for item in (x for t in texts for x in t.split(",") if x.strip()):
-        name, sep, text = (p.strip() for p in item.partition("="))
-        if not sep or not name.isidentifier() or not text:
-            raise fail(codes.SHAPE, f"{item!r} is not NAME=VALUE", accepted="M=4096,N=128", stage="options")
-        if name in out:
-            raise fail(codes.SHAPE, f"{name} is given twice", stage="options")
-        out[name] = _value(text)
-    return out
-
-
-def _value(text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

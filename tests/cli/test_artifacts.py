@@ -11,7 +11,8 @@ import pytest
 
 from eqkir.base.diagnostics import EqkirError
 from eqkir.driver.artifacts import canonical, write_atomic, write_kernel
-from eqkir.driver.options import CHECKS, Options, parse_shapes
+from eqkir.driver.options import CHECKS, Options
+from eqkir.driver.shapes import parse_shapes
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
@@ -70,7 +71,7 @@ def test_shapes_are_parsed_or_refused():
         **{"M": 4096, "N": 7, "eps": 1e-5},
         **{"MODE": "fast", "FLAG": True},
     }
-    for bad in ("M", "M=", "=3", "M=1,M=2", "a b=1"):
+    for bad in ("M", "M=", "=3", "M=1,M=2", "a b=1", "M=1,,N=2", "", "M=\uff11", "é=1", "M=9223372036854775808", "x=1e999"):
         with pytest.raises(EqkirError) as e:
             parse_shapes([bad])
         assert e.value.diagnostics[0].code == "EQK-RUN-SHAPE"

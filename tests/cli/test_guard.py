@@ -111,3 +111,24 @@ def test_a_program_and_a_module_are_told_apart(cli, tmp_path):
     refused(cli("emit", RELU), 1, "use `eqkir optimize`")
     (tmp_path / "p.json").write_text(json.dumps({"program": 1, "segments": []}))
     refused(cli("check", "p.json"), 1, "this is a program.json")
+
+
+def test_the_help_names_what_is_registered(cli):
+    from eqkir.extract.cost import cost_models
+    from eqkir.extract.extractors import extractors
+    from eqkir.rules.load import PERMISSIONS
+
+    text = " ".join(cli("optimize", "--help", env={"COLUMNS": "400"}).stdout.split())
+    for name in (*PERMISSIONS, *extractors(), *cost_models(), *limit_names()):
+        assert name in text, name
+
+
+def test_a_rule_file_among_the_paths_is_pointed_out(cli):
+    refused(cli("optimize", RELU, "mine.egg"), 2, "did you mean --rules")
+
+
+def test_a_result_is_shown_in_one_line():
+    from eqkir.api import KernelResult, Result
+
+    k = KernelResult("relu", "r.json", "ok", "done", (), "source " * 999, "p" * 999, {}, {"cost": 5.0, "cost_unit": "ns"})
+    assert repr(Result((k,))) == "<Result: 1 of 1 ok: <relu: ok at done, cost 5 ns>>"
