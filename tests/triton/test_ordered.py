@@ -14,9 +14,9 @@ import pytest
 
 from eqkir.base.diagnostics import EqkirError
 from eqkir.base.dtypes import NUMPY
-from eqkir.base.expr import Dep, Int, Sym, conj, evaluate, le, lt
+from eqkir.base.expr import Coord, Dep, Int, Sym, conj, disj, evaluate, le, lt, select
 from eqkir.emit.triton import emit
-from eqkir.emit.triton.checks import EVEN, WIDE, compile_batch
+from eqkir.emit.triton.checks import EVEN, WIDE, Case, compile_batch, interpret_batch
 from eqkir.emit.triton.legality import ATOMICS
 from eqkir.program.abi import Axis
 from eqkir.program.lower import conservative
@@ -232,6 +232,23 @@ def test_atomic_stores_under_a_scalar_predicate_stay_inside() -> None:
             k, x = np.array([0, 1, 0, -1, 2], np.int32), RNG.integers(-8, 8, (5, n)).astype(t)
             trials.append(Trial(f"{dtype} {n}", rows("add", dtype), {"k": k, "x": x, "y": np.ones((2, n), t)}))
     check_all(trials)
+
+
+@pytest.mark.interpreter
+def test_the_guard_of_the_interpreter_reads_masks_as_the_interpreter_does() -> None:
+    """Loads under a scalar predicate joined with a lane's, however it is carried; and without the mask the stray lanes are still seen."""
+    b, d = P.Block(), ("i:O1", "j:OB")
+    before = b.let("Index", (disj(lt(Int(0), Coord("j")), lt(Int(0), Coord("i"))),), (), d, "bool")
+    b.store("y", ("i", "j"), b.load("x", (select(lt(Int(0), Coord("j")), Coord("i"), Coord("i") - 1), select(lt(Int(0), Coord("j")),
+            Coord("j") - 1, Sym("N") - 1)), d, "i32", valid=before), d)  # fmt: skip
+    a = P.abi("k", ("x", "in", "i32", ("M", "N")), ("y", "out", "i32", ("M", "N")))
+    p = P.program(a, "i=M/own j=N/own", P.row_order(*d), b, B_j=64)
+    cases = [{"x": RNG.integers(0, 9, (m, n)).astype(np.int32), "y": poisoned([m, n], np.int32)} for m, n in ((2, 130), (1, 1), (3, 7))]
+    art = check_all([Trial(f"{c['x'].shape}", p, c) for c in cases])[0]
+    stray = replace(art, source=re.sub(r"(tl\.load\(.*), mask=\w+, other=\w+", r"\1", art.source))
+    assert stray.source != art.source
+    ((outcome,),) = interpret_batch([(stray, [Case(cases[2])])])
+    assert "out of bounds" in outcome.error
 
 
 def rows(mode: str, dtype: str) -> Program:

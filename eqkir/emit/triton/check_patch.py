@@ -140,7 +140,7 @@ class Memory:
     @staticmethod
     def store(p: Array, v: Array, m: Array) -> Any:
         GUARD.check(p, m, v.itemsize, True)
-        lanes = p[np.broadcast_to(m, p.shape)]
+        lanes = p[np.broadcast_to(m.astype(bool), p.shape)]
         if lanes.size > 1 and np.unique(lanes).size != lanes.size:
             raise IndexError("two lanes of one store write the same element")
         return _memory.store(p, bits(np.ascontiguousarray(v)), m)

@@ -39,7 +39,7 @@ class Guard:
 
     def check(self, pointers: Array, mask: Array, size: int, write: bool) -> None:
         """Raises IndexError when an unmasked lane touches a byte that is not marked."""
-        at = pointers[np.broadcast_to(mask, pointers.shape)].astype(np.int64)
+        at = pointers[np.broadcast_to(np.asarray(mask).astype(bool), pointers.shape)].astype(np.int64)  # i1 may come as integers
         ok = np.zeros(at.shape, bool)
         for base, readable, writable in self.memories:
             marks = writable if write else readable
