@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,7 +107,8 @@ def test_verification_in_order_of_cost_then_widening_then_p0() -> None:
     assert third.tried == 3 and len([r for r in third.rejected if "EQK-X" in r.reason]) == 2 and third.cost.total >= best.cost.total
     assert third.rejected[-2].digest == best.digest and third.rejected[-2].cost <= third.rejected[-1].cost <= third.cost.total
     none = run("softmax", verify=lambda p: [bad])
-    assert none.fallback and none.row is None and none.program == conservative(saturated("softmax")[0])
+    p0 = replace(conservative(saturated("softmax")[0]), options={"num_warps": 1, "num_stages": 1})
+    assert none.fallback and none.row is None and none.program == p0
     assert none.tried == len([r for r in none.rejected if "EQK-X" in r.reason]) > 20
 
 
