@@ -151,7 +151,8 @@ def scatter_reduce(g: State) -> None:
     if not g.outer():
         raise LookupError("stores of whole tensors stand outside")
     fn = g.pick(SCATTER)
-    dtype = g.dtype(("i32", "u32", "i64", "u64", "i8", "u16") if fn in ("and", "or", "xor") else ("f32", "i32", "f64", "f16", "bf16", "i64", "u8"))
+    bitwise = fn in ("and", "or", "xor")
+    dtype = g.dtype(("i32", "u32", "i64", "u64", "i8", "u16") if bitwise else ("f32", "i32", "f64", "f16", "bf16", "i64", "u8"))
     n, x = g.dim(), g.value((dtype,), 1, 2)
     out = g.view("inout", dtype, (n,))
     g.updated.add(out.id)
