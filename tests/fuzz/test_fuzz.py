@@ -18,7 +18,7 @@ from tests.fuzz.case import Result, check, run_case
 from tests.fuzz.shrink import legal, shrink, smaller, stripped, swept
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
-SEED, CASES = 20, 36
+SEED, CASES = 20, 24
 
 
 @pytest.mark.interpreter
