@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,10 @@ class Numpy:
         self.dtypes: dict[str, Any] = {k: np.dtype(getattr(np, v)) for k, v in names.items()}
         self.dtypes |= {"bf16": np.dtype(ml_dtypes.bfloat16), "f8e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn)}
         self.dtypes["f8e5m2"] = np.dtype(ml_dtypes.float8_e5m2)
+
+    def quiet(self) -> Any:
+        """A context without warnings about infinities and NaN."""
+        return np.errstate(all="ignore")
 
     # ---- to and from storage
     def asarray(self, x: Any) -> Any:
@@ -210,6 +215,9 @@ class Torch:
         self.dtypes: dict[str, Any] = {k: getattr(torch, v) for k, v in names.items()}
         #: dtypes with few operations, through their signed twins
         self.signed = {torch.uint32: (torch.int32, 0xFFFFFFFF), torch.uint16: (torch.int16, 0xFFFF), torch.uint64: (torch.int64, -1)}
+
+    def quiet(self) -> Any:
+        return nullcontext()
 
     # ---- to and from storage
     def asarray(self, x: Any) -> Any:

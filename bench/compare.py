@@ -46,7 +46,8 @@ class Reference:
         """`arrays`: the views that are read, in storage dtypes, before the kernel runs. Raises ValueError when the formula leaves an
         output of the kernel out."""
         self.xp, self.views = xp, views
-        self.want = FORMULAS[kernel](xp, {n: xp.wide(a) for n, a in arrays.items()}, sizes)
+        with xp.quiet():
+            self.want = FORMULAS[kernel](xp, {n: xp.wide(a) for n, a in arrays.items()}, sizes)
         written = {n for n, v in views.items() if v["role"] != "in"}
         if set(self.want) != written:
             raise ValueError(f"the formula of {kernel} gives {sorted(self.want)}, the kernel {sorted(written)}")
@@ -56,7 +57,8 @@ class Reference:
         wide: dict[str, Any] = {}
         if any(isinstance(w, Judge) for w in self.want.values()):
             wide = {n: self.xp.wide(a) for n, a in got.items()}
-        return [self._verdict(n, w, got[n], wide) for n, w in self.want.items()]
+        with self.xp.quiet():
+            return [self._verdict(n, w, got[n], wide) for n, w in self.want.items()]
 
     def _verdict(self, name: str, want: Any, got: Any, wide: dict[str, Any]) -> Verdict:
         xp, dtype = self.xp, self.views[name]["dtype"]

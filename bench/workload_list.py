@@ -208,7 +208,10 @@ PROGRAMS: list[Line] = [
     line("collatz_i64", {"N": 1 << 24}, data={"X": {"range": [-3, 1_000_000]}}),
     line("newton_sqrt_f32", {"N": 1 << 24}),
     line("skip_and_stop_i32", {"M": 65536, "N": 1024}, note="rows end at their first zero: most of the view is not read"),
-    *(line(k, {"N": 1 << 20, "S": 1 << 18}, note="later launches find what the first left") for k in ("claim_slots_i32", "first_arrivals_u32")),
+    *(
+        line(k, {"N": 1 << 20, "S": 1 << 18}, note="later launches find what the first left")
+        for k in ("claim_slots_i32", "first_arrivals_u32")
+    ),
     line("bit_flags_u32", {"N": 1 << 20, "S": 1 << 15}),
     *(line(k, {"N": 1 << 20}) for k in ("tickets_i32", "publish_i32")),
     *(

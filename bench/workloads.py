@@ -30,7 +30,7 @@ def size_of(view: dict[str, Any], shapes: dict[str, Any], touched: str | None) -
     n = math.prod(shapes[e] if isinstance(e, str) else e for e in view["shape"])
     if touched:
         n = min(n, int(eval(touched, {"min": min}, dict(shapes))))
-    return n * itemsize(view["dtype"]) * (2 if view["role"] == "inout" else 1)
+    return int(n * itemsize(view["dtype"]) * (2 if view["role"] == "inout" else 1))
 
 
 def tiny(kernel: Kernel, facts: dict[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,9 @@ def attend(xp: Any, q: Any, k: Any, v: Any, scale: float, seen: Any = None, bias
 
 
 def shaped(o: Out, shape: tuple[int, ...]) -> Out:
-    return Out(o.value.reshape(shape), o.scale.reshape(shape), o.n, o.slack.reshape(shape)) if o.scale is not None else Out(o.value.reshape(shape))
+    if o.scale is None:
+        return Out(o.value.reshape(shape))
+    return Out(o.value.reshape(shape), o.scale.reshape(shape), o.n, o.slack.reshape(shape))
 
 
 def mask(xp: Any, kind: str, s: Sizes) -> Any:
@@ -79,9 +81,12 @@ def forward(kind: str) -> Any:
 
 
 for _name, _kind in (
-    ("attention_fwd_bf16", "none"), ("attention_causal_bf16", "causal"), ("attention_window_bf16", "window"), ("attention_bias_bf16", "bias"),
+    ("attention_fwd_bf16", "none"),
+    ("attention_causal_bf16", "causal"),
+    ("attention_window_bf16", "window"),
+    ("attention_bias_bf16", "bias"),
     ("softmax_attention_bf16", "causal"),
-):  # fmt: skip
+):
     formula(_name)(forward(_kind))
 
 

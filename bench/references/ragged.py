@@ -111,7 +111,7 @@ def moe_grouped_gemm(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
 def moe_align(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     """The place of a token: where its expert begins, and how many of its kind stand before it."""
     ids, fine = v["I"], valid(v["I"], s["X"])
-    mine = xp.i64((xp.where(fine, ids, -1)[:, None] == xp.arange(s["X"])))
+    mine = xp.i64(xp.where(fine, ids, -1)[:, None] == xp.arange(s["X"]))
     counts = xp.sum(mine, 0)
     begin = xp.cumsum(counts, 0) - counts
     place = xp.sum((xp.cumsum(mine, 0) - mine + begin) * mine, 1)
