@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
             row = {"workload": folder.name, "status": f"compile: {unfit[folder.name]}"}
         else:
             compiled = any(n == "all" or n in folder.name for n in args.compile_peers) and not args.no_compile_peers
-            request = {"folder": str(folder), "seconds": args.seconds, "peers": args.peers, "compile": compiled}
+            request = {"folder": str(folder), "seconds": args.seconds, "peers": args.peers, "compile": compiled, "limit_ms": args.limit_ms}
             row = {"workload": folder.name, **worker.ask(request, min(args.timeout, left))}
             if row.get("last"):
                 worker.stop()
@@ -210,6 +210,7 @@ def main() -> int:
     r.add_argument("--timeout", type=float, default=60, help="seconds for one workload")
     r.add_argument("--budget", type=float, default=1e9, help="seconds for the whole run")
     r.add_argument("--seconds", type=float, default=0.2, help="device seconds for timing one implementation")
+    r.add_argument("--limit-ms", type=float, default=3000, help="programs predicted to take longer are checked at tiny sizes only")
     r.add_argument("--jobs", type=int, default=12, help="processes that compile; 0 compiles as workloads come")
     r.add_argument("--compile-timeout", type=float, default=90, help="seconds for compiling one workload")
     r.add_argument("--capability", type=int, default=90, help="of the device, for compiling ahead")

@@ -36,10 +36,10 @@ def rate(dtype: str) -> float:
 class Checker:
     """Fresh inputs with their f64 results; every candidate gets copies of what it may change, and poisoned outputs."""
 
-    def __init__(self, entry: dict[str, Any], sizes: dict[str, Any]) -> None:
+    def __init__(self, entry: dict[str, Any], sizes: dict[str, Any], data: dict[str, Any]) -> None:
         self.views, self.sizes = entry["views"], sizes
         self.scalars = {n: sizes[n] for n in entry["scalars"]}
-        made = arguments(XP, self.views, entry["data"], sizes)
+        made = arguments(XP, self.views, data, sizes)
         self.inputs = {n: made[n] for n, v in self.views.items() if v["role"] != "out"}
         del made
         self.reference = Reference(XP, entry["kernel"], self.views, self.inputs, sizes)
@@ -96,16 +96,24 @@ def fatal(e: Exception) -> bool:
 
 
 def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
-    """Fill the row. status ``ok``, or what went wrong; a candidate that computes something wrong is never timed."""
+    """Fill the row. status ``ok``, or what went wrong; a candidate that computes something wrong is never timed.
+
+    Where the chosen program is predicted to take longer than ``limit_ms`` of the request, it is checked at the tiny sizes and not timed.
+    """
     entry = workload(folder)
     sizes = sizes_of(entry)
     row |= {"shapes": entry["shapes"], "kernel": entry["kernel"], "note": entry.get("note", "")}
-    checker = Checker(entry, sizes)
+    paths = candidates(folder)
+    table: dict[str, dict[str, Any]] = {p.parent.name: dict(json.loads((p.parent / "report.json").read_text())) for p in paths}
+    first = min(table)
+    row |= {"candidates": table, "predicted_ms": table[first].get("cost_ns", 0.0) * 1e-6}
+    tiny = row["predicted_ms"] > request["limit_ms"]
+    if tiny:
+        sizes = {**sizes_of(entry, tiny=True), **entry["constexprs"]}
+    checker = Checker(entry, sizes, entry["tiny"]["data"] if tiny else entry["data"])
     good: dict[str, ModuleType] = {}
-    table: dict[str, dict[str, Any]] = {}
-    for path in candidates(folder):
+    for path in paths:
         name = path.parent.name
-        table[name] = dict(json.loads((path.parent / "report.json").read_text()))
         try:
             start = time.perf_counter()
             module = load(path)
@@ -123,10 +131,12 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     inputs, scalars = checker.inputs, checker.scalars
     del checker
     torch.cuda.empty_cache()
-    first = min(table)
-    row |= {"candidates": table, "predicted_ms": table[first].get("cost_ns", 0.0) * 1e-6, "worst": table[first].get("worst")}
+    row["worst"] = table[first].get("worst")
     if first not in good:
         row["status"] = f"wrong: {'; '.join(table[first]['wrong'])}"
+        return
+    if tiny:
+        row["status"] = f"right at {sizes}; predicted {row['predicted_ms'] * 1e-3:.0f} s for the workload, not run"
         return
     row["status"] = "checked"
     row.update(floor(entry))
