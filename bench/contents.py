@@ -43,9 +43,10 @@ def shape(view: dict[str, Any], sizes: Sizes) -> tuple[int, ...]:
 
 
 def arguments(xp: Any, views: dict[str, Any], data: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
-    """Arrays of all views in storage dtypes: contents where they are read, poison where they are only written."""
+    """Arrays of all views in storage dtypes: contents where they are read, poison where they are only written. What depends on another
+    view's contents comes last."""
     out: dict[str, Any] = {}
-    for name, view in views.items():
+    for name, view in sorted(views.items(), key=lambda item: "places_of" in data.get(item[0], {})):
         if view["role"] == "out":
             out[name] = poison(xp, view, sizes)
         elif name in data:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -89,9 +90,14 @@ class Worker:
 
 
 def answer(handle: Callable[[Request], Answer]) -> int:
-    """The loop of a worker: `handle` each request of standard input. An answer with ``"last": true`` ends the process after it."""
+    """The loop of a worker: `handle` each request of standard input; an exception is an answer too. One with ``"last": true`` ends the
+    process after it."""
     for text in sys.stdin:
-        result = handle(json.loads(text))
+        try:
+            result = handle(json.loads(text))
+        except Exception as e:
+            traceback.print_exc()
+            result = {"status": f"{type(e).__name__}: {e}"[:300]}
         sys.stdout.write(MARK + json.dumps(result, sort_keys=True) + "\n")
         sys.stdout.flush()
         if result.pop("last", False):
