@@ -192,7 +192,7 @@ def peers(
 
 def compiled(call: Callable[[Arrays, dict[str, Any]], Any], sets: list[Arrays], sizes: dict[str, Any]) -> list[Callable[[], object]]:
     names = list(sets[0])
-    torch._dynamo.reset()
+    torch.compiler.reset()
     fn = torch.compile(lambda *ts: call(dict(zip(names, ts)), sizes), mode="max-autotune-no-cudagraphs", dynamic=False)
     return [_bind_list(fn, [s[n] for n in names]) for s in sets]
 
