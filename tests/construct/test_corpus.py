@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from eqkir.driver.checks import steps
 from eqkir.kir.helpers import link
 from eqkir.kir.inputs import make_inputs
 from eqkir.kir.load import load_file
@@ -19,7 +20,6 @@ from eqkir.kir.model import Kernel
 from eqkir.program.construct import construct
 from eqkir.program.lower import conservative
 from tests.construct.against import agrees
-from tests.matrix.provider import steps
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "corpus" / "json").glob("*.json"))
