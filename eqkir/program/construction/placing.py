@@ -205,6 +205,7 @@ def made(c: Compare, site: Site, put: Put, axes: Sequence[str]) -> Faults:
         return tuple(out)
     expected = getattr(site.site.op, "expected", None)
     more = c.match(c.r.operand(site.here, expected), put.deps[-1 - bool(put.into)], {}) if expected else ()
+    more = tuple(replace(f, check="atomics-kept", message=f"{what} expects another value: {f.message}") for f in more)
     return c.match(site.value, put.value, {}) + more
 
 
