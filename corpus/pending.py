@@ -21,7 +21,7 @@ PENDING: frozenset[str] = frozenset(
         "smith_waterman_i32", "collatz_i64", "newton_sqrt_f32", "skip_and_stop_i32", "helper_records", "helper_coordinates",
         "fold_sum_rows", "fold_last_place", "scan_running_sum", "sign_and_fma", "arg_reduce_rows", "contract_of_scan",
         "reduce_then_scatter", "fold_with_epilogue",
-        "helper_effects", "carried_record", "iteration_private_buffer", "iteration_private_unwritten", "workspace_transpose",
+        "helper_effects", "carried_record", "iteration_private_buffer", "workspace_transpose",
         "workspace_counts", "split_subregions", "approximate_sigmoid",
     }
 )  # fmt: skip

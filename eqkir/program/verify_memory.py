@@ -6,7 +6,7 @@ from eqkir.base.expr import Coord, Expr, Int, Sym, conj, eq, le, lt, ne, substit
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Let, Program, Store
 from eqkir.program.verify_barriers import Barriers
-from eqkir.program.verify_index import Facts, determined, injective
+from eqkir.program.verify_index import Facts, determined, injective, linear
 from eqkir.program.verify_prove import Prover, within
 from eqkir.program.verify_scope import Access, Phase, Report, lane_labels
 from eqkir.program.verify_structure import label_of
@@ -278,10 +278,11 @@ def _earlier(s: Access, a: Access) -> bool:
 
 
 def _covers(m: Memory, s: Access, a: Access) -> bool:
-    """Whether the store wrote all that the load reads: it writes the whole view (its instance's slice, where instances own slices)."""
+    """Whether the store wrote all that the load reads: it writes the whole view (its instance's slice, where instances own slices). A
+    coordinate with weight 1 or -1 that stays in bounds (which `check_bounds` proves) runs through an extent that is its axis's own."""
     shape = m.program.abi.view(s.view).shape
     ixs, read = m.facts.map(s), m.facts.map(a)
-    axes = [e.args[0] if e.op == "coord" else "" for e in ixs]
+    axes = [_runs(e) for e in ixs]
     if m.facts.valid(s).value != 1 and m.program.stage == "structured":
         return False
     if len(set(axes)) < len(axes) or set(axes) != {axis_of(d) for d in s.dims}:
@@ -291,6 +292,13 @@ def _covers(m: Memory, s: Access, a: Access) -> bool:
         if not x or m.program.axis[x].extent != n or (x in own and r != e):
             return False
     return m.program.stage == "structured" or _only_active(m, s)
+
+
+def _runs(e: Expr) -> str:
+    """The axis whose coordinate, plus or minus what is fixed at launch, is this expression; an empty text where it is none."""
+    terms = linear(e) or {}
+    ((t, w),) = terms.items() if len(terms) == 1 else ((e, Int(0)),)
+    return str(t.args[0]) if t.op == "coord" and w.value in (1, -1) else ""
 
 
 def _only_active(m: Memory, s: Access) -> bool:

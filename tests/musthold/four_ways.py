@@ -1,4 +1,4 @@
-"""One kernel four ways on the same arguments: the reference's enclosure against P0 and P* on the program interpreter, and the emitted module."""
+"""One kernel four ways on one input: the reference's enclosure, P0 and P* on the program interpreter, the emitted module."""
 
 from __future__ import annotations
 

@@ -260,7 +260,8 @@ def rows(mode: str, dtype: str) -> Program:
     b, d = P.Block(), ("i:O1", "j:OB")
     k = b.load("k", ("i",), d[:1], "i32")
     inside = b.let("Index", (conj(le(0, Dep(0)), lt(Dep(0), Sym("M"))),), (k,), d[:1], "bool")
-    b.items.append(Store("y", 1, (Dep(0), *P.exprs(("j",))), b.load("x", ("i", "j"), d, dtype), inside, (k,), d, mode=mode, order="relaxed"))
+    x, at = b.load("x", ("i", "j"), d, dtype), (Dep(0), *P.exprs(("j",)))
+    b.items.append(Store("y", 1, at, x, inside, (k,), d, mode=mode, order="relaxed"))
     a = P.abi("rows", ("k", "in", "i32", ("L",)), ("x", "in", dtype, ("L", "N")), ("y", "inout", dtype, ("M", "N")))
     return P.program(a, "i=L/own j=N/own", P.row_order(*d), b, B_j=64)
 
