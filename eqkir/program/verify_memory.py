@@ -285,11 +285,16 @@ def _covers(m: Memory, s: Access, a: Access) -> bool:
     axes = [_runs(e) for e in ixs]
     if m.facts.valid(s).value != 1 and m.program.stage == "structured":
         return False
-    if len(set(axes)) < len(axes) or set(axes) != {axis_of(d) for d in s.dims}:
+    named = [x for x in axes if x]
+    dims = {axis_of(d) for d in s.dims}
+    if len(set(named)) < len(named) or set(named) != {x for x in dims if f"{x}.m" not in dims}:  # a member's coordinate is absolute
         return False
     own = {axis_of(x) for x in s.phase.order}
     for x, e, n, r in zip(axes, ixs, shape, read):
-        if not x or m.program.axis[x].extent != n or (x in own and r != e):
+        if not x:
+            if e.value != 0 or n.value != 1:
+                return False
+        elif m.program.axis[x].extent != n or (x in own and r != e):
             return False
     return m.program.stage == "structured" or _only_active(m, s)
 
