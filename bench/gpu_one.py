@@ -6,14 +6,14 @@ import gc
 import json
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 from arrays import Torch
-from artifacts import candidates, load, workload
+from artifacts import candidates, load, order, workload
 from compare import Reference, sizes_of
 from contents import arguments, poison
 from peers import EAGER, LIBRARY
@@ -38,21 +38,25 @@ class Checker:
 
     def __init__(self, entry: dict[str, Any], sizes: dict[str, Any], data: dict[str, Any]) -> None:
         self.views, self.sizes = entry["views"], sizes
-        self.scalars = {n: sizes[n] for n in entry["scalars"]}
         made = arguments(XP, self.views, data, sizes)
         self.inputs = {n: made[n] for n, v in self.views.items() if v["role"] != "out"}
         del made
         self.reference = Reference(XP, entry["kernel"], self.views, self.inputs, sizes)
 
-    def verdicts(self, launch: Callable[..., object]) -> list[Any]:
-        """Of one launch, an output each."""
+    def verdicts(self, launch: Callable[..., object], names: list[str]) -> list[Any]:
+        """Of one launch, an output each; `names`: its arguments in order."""
         args = {}
         for n, v in self.views.items():
             role = v["role"]
             args[n] = self.inputs[n] if role == "in" else self.inputs[n].clone() if role == "inout" else poison(XP, v, self.sizes)
-        launch(**args, **self.scalars)
+        launch(*arranged(names, args, self.sizes))
         torch.cuda.synchronize()
         return self.reference.verdicts({n: args[n] for n, v in self.views.items() if v["role"] != "in"})
+
+
+def arranged(names: list[str], arrays: Arrays, sizes: dict[str, Any]) -> list[Any]:
+    """Arguments of a launch in order: views, and scalars from the sizes."""
+    return [arrays[n] if n in arrays else sizes[n] for n in names]
 
 
 def floor(entry: dict[str, Any]) -> dict[str, Any]:
@@ -111,13 +115,13 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     if tiny:
         sizes = {**sizes_of(entry, tiny=True), **entry["constexprs"]}
     checker = Checker(entry, sizes, entry["tiny"]["data"] if tiny else entry["data"])
-    good: dict[str, ModuleType] = {}
+    good: dict[str, tuple[ModuleType, list[str]]] = {}
     for path in paths:
         name = path.parent.name
         try:
             start = time.perf_counter()
-            module = load(path)
-            verdicts = checker.verdicts(module.launch)
+            module, names = load(path), order(path)
+            verdicts = checker.verdicts(module.launch, names)
         except Exception as e:
             if fatal(e):
                 raise
@@ -127,8 +131,8 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
         if wrong := [str(v) for v in verdicts if not v.ok]:
             table[name]["wrong"] = wrong
         else:
-            good[name] = module
-    inputs, scalars = checker.inputs, checker.scalars
+            good[name] = module, names
+    inputs = checker.inputs
     del checker
     torch.cuda.empty_cache()
     row["worst"] = table[first].get("worst")
@@ -141,7 +145,9 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     row["status"] = "checked"
     row.update(floor(entry))
     sets = buffers(entry, sizes, inputs, sets_needed(entry["bytes"]))
-    calls: dict[str, list[Callable[[], object]]] = {n: [_bind(m.launch, {**s, **scalars}) for s in sets] for n, m in good.items()}
+    calls: dict[str, list[Callable[[], object]]] = {
+        n: [partial(m.launch, *arranged(names, s, sizes)) for s in sets] for n, (m, names) in good.items()
+    }
     errors = peers(entry, sizes, sets, request, calls)
     times = side_by_side(calls, request["seconds"])
     for name in good:
@@ -151,7 +157,7 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     row["best"] = min(good, key=lambda n: times[n]["ms"])
     row["best_ms"] = times[row["best"]]["ms"]
     row["percent_of_floor"] = 100 * row["floor_ms"] / row["ms"]
-    row["host_us"] = host_cost(calls[first][0], 200 if row["ms"] < 1.0 else 20)
+    row["host_us"] = host_cost(calls[first][0], int(max(1, min(200, 100 / row["ms"]))))
     row["status"] = "ok"
 
 
@@ -195,10 +201,6 @@ def compiled(call: Callable[[Arrays, dict[str, Any]], Any], sets: list[Arrays], 
     torch.compiler.reset()
     fn = torch.compile(lambda *ts: call(dict(zip(names, ts)), sizes), mode="max-autotune-no-cudagraphs", dynamic=False)
     return [_bind_list(fn, [s[n] for n in names]) for s in sets]
-
-
-def _bind(launch: Callable[..., object], kwargs: Arrays) -> Callable[[], object]:
-    return lambda: launch(**kwargs)
 
 
 def _bind_pair(call: Callable[[Arrays, dict[str, Any]], Any], t: Arrays, sizes: dict[str, Any]) -> Callable[[], object]:
