@@ -277,7 +277,9 @@ def _covers(m: Memory, s: Access, a: Access) -> bool:
     axes = [e.args[0] if e.op == "coord" else "" for e in ixs]
     if m.facts.valid(s).value != 1 and m.program.stage == "structured":
         return False
-    if len(set(axes)) < len(axes) or set(axes) != {axis_of(d) for d in s.dims}:
+    if len(set(axes)) < len(axes) or set(axes) != {axis_of(d) for d in s.dims} - set(s.inner):
+        return False
+    if not set(s.inner) <= {x.axis for x in a.place.common(s.place)}:  # that loop may have no step
         return False
     own = {axis_of(x) for x in s.phase.order}
     for x, e, n, r in zip(axes, ixs, shape, read):
