@@ -11,6 +11,7 @@ from eqkir.analysis.worksets import Write, groups
 from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import literal
 from eqkir.base.expr import Coord, Expr, floordiv, substitute
+from eqkir.kir.model import Buffer
 from eqkir.program.abi import Abi, Axis, ViewParam
 from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, axes_in, bound_axis
 from eqkir.program.construct_codes import LOOP_STORE, STAGE
@@ -142,17 +143,22 @@ class _Finished:
     def view(self, name: str) -> str:
         """The final name of a view or workspace."""
         if name in self.v.views_kept and name not in self.kept:
-            self.kept[name] = self.workspace(*self.v.views_kept[name]).name
+            self.kept[name] = self.workspace(*self.v.views_kept[name], self.owed(name)).name
         return self.kept.get(name, name)
 
-    def workspace(self, dtype: str, shape: tuple[Expr, ...]) -> ViewParam:
+    def owed(self, name: str) -> bool:
+        """Whether this is a buffer of the kernel without an initial value."""
+        found = self.v.effects.definitions.get(name)
+        return found is not None and isinstance(found[0], Buffer) and found[0].init is None
+
+    def workspace(self, dtype: str, shape: tuple[Expr, ...], owed: bool = False) -> ViewParam:
         taken = {x.name for x in (*self.abi.views, *self.workspaces)} | {n for n, _ in self.abi.constexprs}
         taken |= {s.name for s in self.abi.scalars} | {s.name for s in self.abi.symbols}
         n = len(self.workspaces)
         while f"ws{n}" in taken:
             n += 1
         alias = max((x.alias for x in (*self.abi.views, *self.workspaces)), default=-1) + 1
-        self.workspaces.append(ViewParam(f"ws{n}", "workspace", dtype, shape, alias))
+        self.workspaces.append(ViewParam(f"ws{n}", "workspace", dtype, shape, alias, owed))
         return self.workspaces[-1]
 
     def _axes_of(self, i: int) -> frozenset[str]:

@@ -20,7 +20,6 @@ from eqkir.program.construction.realised import realised
 from eqkir.program.model import Program
 from eqkir.program.serialize import from_json, to_json
 from eqkir.program.verify import verify
-from eqkir.program.verify_scope import accesses, phases
 
 #: op of the abstract program -> number of attributes
 OPS = {
@@ -36,7 +35,6 @@ PROGRAM = {
     "MASK": "narrowing-explicit", "PADDING": "narrowing-explicit", "STAGE": "self-contained", "SCOPE": "self-contained",
     "BINDING": "self-contained",
 }  # fmt: skip
-BUFFER = "EQK-PRG-BUFFER"
 
 
 @dataclass
@@ -118,12 +116,8 @@ class Context:
 
     @cached_property
     def verified(self) -> tuple[Fault, ...]:
-        """What the program verifier finds, but for reads of buffers that their author owes a first write, proven or not."""
+        """What the program verifier finds."""
         found = verify(self.program)
-        if any(d.code == BUFFER for d in found):
-            owed = self.owed()
-            read = {a.place.pointer: a.view for a in accesses(phases(self.program))}
-            found = [d for d in found if d.code != BUFFER or read.get(d.pointer) not in owed]
         return tuple(Fault(PROGRAM[d.code.removeprefix("EQK-PRG-")], d.message, d.pointer) for d in found)
 
     def owed(self) -> set[str]:
