@@ -274,8 +274,9 @@ def _earlier(s: Access, a: Access) -> bool:
 
 def _covers(m: Memory, s: Access, a: Access) -> bool:
     """Whether the store wrote all that the load reads: it writes the whole view (its instance's slice, where instances own slices)."""
-    shape = m.program.abi.view(s.view).shape
-    ixs, read = m.facts.map(s), m.facts.map(a)
+    every = zip(m.program.abi.view(s.view).shape, m.facts.map(s), m.facts.map(a), strict=False)
+    dims = [(n, e, r) for n, e, r in every if not (n.value == 1 and e.value == 0)]
+    shape, ixs, read = [n for n, _, _ in dims], [e for _, e, _ in dims], [r for _, _, r in dims]
     axes = [e.args[0] if e.op == "coord" else "" for e in ixs]
     if m.facts.valid(s).value != 1 and m.program.stage == "structured":
         return False

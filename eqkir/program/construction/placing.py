@@ -14,6 +14,7 @@ from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.compare import Compare, Faults, unit
 from eqkir.program.construction.compare_binders import position
 from eqkir.program.construction.compare_carries import ENTRY, FIRST, NEXT
+from eqkir.program.construction.compare_loops import concern
 from eqkir.program.construction.relation import TRUE_TERM, Frame, K, Path, Val, both, number
 from eqkir.program.construction.relation_loops import after, inside, inside_while
 
@@ -331,7 +332,7 @@ def carries_of(c: Compare, puts: dict[tuple[str, int], list[tuple[Put, Group]]])
             if len(mine) != 1 or mine[0][0].mode != "store":
                 out += c.fault("folds-complete", f"carry {k} of the loop {region} is kept by {len(mine)} stores of version {depth + n}")
                 continue
-            out += covered(c, site, *mine[0])
+            out += concern(covered(c, site, *mine[0]), f"carry {k} of the loop {region}")
         for n, home in ((ENTRY, (*outer, region)), (NEXT + 1, outer)):
             if c.a.inside(name, depth + n) != tuple(c.a.ordered[x] for x in home):
                 out += c.fault("order-kept", f"version {depth + n} of {name} does not live in the ordered loops {' '.join(home)}")
