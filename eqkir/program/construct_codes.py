@@ -35,9 +35,9 @@ COMBINE = register(
 )  # fmt: skip
 CARRY = register(
     "EQK-CON-CARRY", "a carried tensor is read at another place than its own",
-    f"A fold over slices carries its states element by element: an element's next value may read other carries at the same coordinates, or "
-    f"at a few fixed ones (at most {STATE_LIMIT} states), but not along a reduced axis or at coordinates that change with the step. Carries "
-    "of `for` and `while` are kept in memory instead, unless the loop stands inside a fold.",
+    f"A fold over slices carries its states element by element: an element's next value may read other carries at the same coordinates, "
+    f"or at a few fixed ones (at most {STATE_LIMIT} states), but not along a reduced axis or at coordinates that change with the step. "
+    "Carries of `for` and `while` are kept in memory instead, unless the loop stands inside a fold.",
 )  # fmt: skip
 LOOP_STORE = register(
     "EQK-CON-LOOP-STORE", "a store inside a loop that is not known to be independent of other iterations",

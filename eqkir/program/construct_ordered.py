@@ -115,7 +115,8 @@ class OrderedLoop:
         """Whether a `while` makes the current step, for what happens in it."""
         if isinstance(self.op, kir.For):
             return None
-        return run(self.v, self.goes(self.test, "inside"), self.test)
+        out: int = run(self.v, self.goes(self.test, "inside"), self.test)
+        return out
 
 
 def leaves(t: Type) -> list[Path]:
@@ -130,7 +131,8 @@ def run(v: Values, steps: Generator[Any, int, Any], env: Env) -> Any:
         want = next(steps)
         while True:
             v.env = env
-            want = steps.send(v.node(*want) if len(want) == 3 else v.node(*want, env))
+            id, ixs, where = want if len(want) == 3 else (*want, env)
+            want = steps.send(v.node(id, ixs, where))
     except StopIteration as stop:
         return stop.value
     finally:

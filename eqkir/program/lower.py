@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from eqkir.program.abi import axis_of
 from eqkir.program.abstract import BOUND, Abstract, Put, VNode, axes_in, bound_axis
-from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag
+from eqkir.program.dag import FN, Dag, Kid, Path, RNode, SegmentDag
 from eqkir.program.model import Program
 from eqkir.program.schedule import erase, schedule
 
@@ -197,7 +197,7 @@ class Realizer:
             return self.dag.make(RNode("FScanNLoop", own, path, (), (before(n.args[:c]), here(n.args[c : 2 * c]), fn)))
         c = n.attrs[2]
         cond = here(n.args[2 * c :])
-        kids = (before(n.args[:c]), here(n.args[c : 2 * c]), *cond)
+        kids: tuple[Kid, ...] = (before(n.args[:c]), here(n.args[c : 2 * c]), *cond)
         return self.ready(k, RNode("FWState" if cond else "FState", own, path, (n.attrs[1], n.attrs[3]), kids))
 
     def member(self, x: Context, path: Path, k: int, v: int) -> int:
