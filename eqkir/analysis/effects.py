@@ -55,7 +55,7 @@ class StoreSite:
     """A store or update, or a buffer that is filled: its place, the version that it makes, and the points of `parallel`s (outermost
     first), the loops and the conditions around it."""
 
-    op: kir.Write | kir.Buffer
+    op: kir.Write | kir.Buffer | kir.AtomicLoad | kir.AtomicCompareExchange
     pointer: str
     version: int
     scope: tuple[str, ...]
@@ -78,6 +78,8 @@ class Effects:
     homes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # value or argument id -> loops around it
     conditions: dict[str, tuple[Condition, ...]] = field(default_factory=dict)  # value id -> when it is computed
     loops: dict[str, LoopInfo] = field(default_factory=dict)
+    #: results of atomic operations that hold old values: buffers that the operation fills, in version 1
+    kept: frozenset[str] = frozenset()
     ordered: frozenset[str] = frozenset()
     inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)  # (class, version) -> ordered loops where it lives
 
@@ -151,9 +153,13 @@ class _Walk:
             if op.init is not None:
                 version = self.version(c, place.inner)
                 out.stores.append(StoreSite(op, at, version, place.scope, place.loops, place.conditions, place.inner))
-        elif isinstance(op, kir.Write):
+        elif isinstance(op, (kir.Write, kir.AtomicLoad, kir.AtomicCompareExchange)):
             version = self.version(out.alias.get(op.view, -1), place.inner)
             out.stores.append(StoreSite(op, at, version, place.scope, place.loops, place.conditions, place.inner))
+            if op.results:
+                out.alias[op.results[0]] = 1 + max(out.alias.values(), default=-1)
+                out.versions[op.results[0]] = 1
+                out.kept |= {op.results[0]}
         elif isinstance(op, (kir.Break, kir.Continue)):
             out.loops[place.leaving].leaves.append(Leave(op, place.conditions[place.inside :]))
         elif isinstance(op, Parallel):
@@ -188,7 +194,7 @@ class _Walk:
         todo, found = [op], set[int]()
         while todo:
             x = todo.pop()
-            if isinstance(x, kir.Write) and x.view in self.out.alias:
+            if isinstance(x, (kir.Write, kir.AtomicLoad, kir.AtomicCompareExchange)) and x.view in self.out.alias:
                 found.add(self.out.alias[x.view])
             todo += [y for r in x.regions() for y in r.body]
         return sorted(found)

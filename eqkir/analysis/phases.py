@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eqkir.analysis.coords import Facts, injective
-from eqkir.analysis.worksets import Read, Write, conflict
+from eqkir.analysis.worksets import Read, Write, conflict, ordered, parts
 
 #: levels of a store in the blocks of the ordered loops around it, outermost first, zeros at the end left out
 Level = tuple[int, ...]
@@ -126,7 +126,7 @@ class _Block:
         return self.item[j] != self.item[k]
 
     def meets(self, j: int, k: int) -> bool:
-        return conflict(self.writes[j], self.writes[k], self.facts)
+        return conflict(self.writes[j], self.writes[k], self.facts) or ordered(self.writes[j], self.writes[k])
 
     def plain(self, k: int) -> bool:
         return len(self.writes[k].inner) == self.depth
@@ -134,9 +134,9 @@ class _Block:
     def read(self, k: int, r: Read) -> None:
         """Where store `k`, which reads `r`, stands to the stores that it meets in this block."""
         w = self.writes
-        mine = [j for j in self.members if w[j].alias == r.alias and shared(r.inner, w[j].inner) == self.depth]
-        over = [j for j in mine if w[j].version > r.version]
-        made = [j for j in mine if w[j].version <= r.version]
+        mine = [j for j in self.members if shared(r.inner, w[j].inner) == self.depth]
+        over = [j for j in mine if w[j].alias == r.alias and w[j].version > r.version]
+        made = [j for j in mine if any(x.alias == r.alias and x.version <= r.version for x in parts(w[j]))]
         unsafe = [j for j in over if not self.safe(k, j, r)]
         early = self.late and any(j < k for j in over)
         if r.late:

@@ -14,21 +14,22 @@ from eqkir.base.expr import Coord, Expr, floordiv, substitute
 from eqkir.kir.model import Buffer
 from eqkir.program.abi import Abi, Axis, ViewParam
 from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, axes_in, bound_axis
-from eqkir.program.construct_codes import LOOP_STORE, STAGE
+from eqkir.program.construct_codes import ATOMIC, LOOP_STORE, STAGE
 from eqkir.program.construct_effect import Effect
-from eqkir.program.construct_groups import Watched, changed, copy_axes, facts_of, independent, named, placed, reachable, separated
+from eqkir.program.construct_groups import Watched, changed, copy_axes, facts_of, independent, named, placed, reachable, separated, useful
 from eqkir.program.construct_keep import number
 from eqkir.program.construct_nests import renamed
 from eqkir.program.construct_states import shared
 from eqkir.program.construct_values import Values
 from eqkir.program.lower import SCANS, scan_axis
+from eqkir.program.ops import PLAIN_MODES
 
 
 def finish(v: Values, stores: Sequence[Effect], abi: Abi) -> Abstract:
     """Groups, phases and names; the result has an arena of its own that holds what the stores need and nothing else."""
-    effects = placed(v, stores)
+    effects = useful(v, placed(v, stores))
     alias = {x.name: x.alias for x in abi.views} | {w: v.alias_of(w) for w in v.views_kept}
-    written = {e.alias for e in effects}
+    written = {a for e in effects for a in (e.alias, e.into_alias)}
 
     def facts(es: Sequence[Effect]) -> list[Write]:
         watched = Watched(v.program, alias, written)
@@ -138,7 +139,16 @@ class _Finished:
         """A store; axes that its index map does not name, and that no instance owns, are named by a term that is always zero."""
         ixs = named(self.v, e, own, lambda a, x: x + floordiv(Coord(a), self.v.extent_of[a]))
         exprs, deps = tuple(map(c.expr, ixs)), tuple(map(c.node, e.deps))
-        return Put(self.view(e.view), e.version, exprs, c.node(e.value), c.node(e.valid), deps, e.mode)
+        value, valid = c.node(e.value), c.node(e.valid)
+        if e.mode in PLAIN_MODES:
+            return Put(self.view(e.view), e.version, exprs, value, valid, deps, e.mode)
+        if e.into and e.inner:
+            raise fail(ATOMIC, "an old value is read inside a loop whose steps depend on each other", e.pointer, stage=STAGE)
+        points = list(self.v.effects.points)
+        shared = tuple(sorted(f"{c.names[a]}#{points.index(p)}" for p, a in e.scope))
+        into, at = (self.view(e.into), tuple(map(c.expr, e.at))) if e.into else ("", ())
+        deps += (self.out.const("true", "bool"),) if e.into else ()
+        return Put(self.view(e.view), e.version, exprs, value, valid, deps, e.mode, e.order, shared, into, at)
 
     def view(self, name: str) -> str:
         """The final name of a view or workspace."""

@@ -16,6 +16,7 @@ from eqkir.program.construct_nests import Renamer, Tiers, misplaced, scanned, ti
 from eqkir.program.construct_states import Again, rebuilt
 from eqkir.program.construct_values import Values
 from eqkir.program.lower import SCANS
+from eqkir.program.ops import PLAIN_MODES
 
 #: rounds of renaming bound axes; each settles the operations of one depth
 RENAMINGS = 64
@@ -29,6 +30,13 @@ TRAVERSAL = register(
     "EQK-CON-SCALAR", "a masked store of many points to a view without axes",
     "A store to a rank-0 view inside a loop over points has no index that could carry the points. Give the view an axis of extent 1.",
 )  # fmt: skip
+
+
+def useful(v: Values, effects: Sequence[Effect]) -> list[Effect]:
+    """The effects; old values that nothing reads are not kept. (A compare-exchange always has a place for them.)"""
+    p = v.program
+    read = {p.nodes[i].attrs[0] for i in reachable(p, [r for e in effects for r in e.roots]) if p.nodes[i].op == "Load"}
+    return [e if e.into in read or e.mode == "compare_exchange" else replace(e, into="", at=(), into_alias=-1) for e in effects]
 
 
 def separated(v: Values, mine: list[Effect], facts: FactsOf) -> tuple[list[Effect], list[Write], tuple[str, ...]]:
@@ -103,10 +111,10 @@ def named(v: Values, e: Effect, own: Sequence[str], add: Callable[[str, Expr], E
     element may name an axis by its value too.)"""
     ixs = list(e.ixs)
     own = (*own, *v.stepped(e.inner))
-    if e.mode in ("store", "unique"):
+    if e.mode in PLAIN_MODES:
         missing = [a for a in e.axes if a not in own and not any(a in axes_in(x) for x in ixs)]
     else:
-        read = frozenset().union(*map(axes_in, ixs), *map(v.program.free, e.roots))
+        read = frozenset().union(*map(axes_in, (*ixs, *e.at)), *map(v.program.free, e.roots))
         missing = [a for a in e.axes if a not in read]
     if missing and not ixs:
         raise fail(TRAVERSAL, f"a store of {len(missing)} axes to {e.view}, which has none", e.pointer, stage=STAGE)
@@ -157,7 +165,7 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
             i, n.attrs[0], alias[n.attrs[0]], n.attrs[1], n.attrs[2], p.free(i), i in direct, spans.get(i, frozenset()),
             len(n.args) > 2, v.load_scopes[i], v.home(*n.attrs[:2]), i not in prompt,
         ))  # fmt: skip
-    atomic = e.mode not in ("store", "unique")
+    atomic = e.mode not in PLAIN_MODES
     mapped = frozenset(e.axes) if atomic else frozenset().union(*(coords(x) for x in e.ixs), *(p.free(d) for d in e.deps))
     bound = frozenset(bound_axis(p.nodes[i]) for i in below if p.nodes[i].op in BOUND) | scanned(p, e.roots)
     bound |= {a for a in e.axes if v.kind_of[a] in ("seg", "mem")} | set(v.stepped(tuple(v.ordered)))
@@ -167,8 +175,16 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
         if p.nodes[i].op == "Load" or p.nodes[i].op in (*BOUND, *SCANS) or any(a in data for a in p.nodes[i].args):
             data.add(i)
     computed = frozenset(i for i in data if p.nodes[i].op != "Load")
-    inner = v.stepped(e.inner)
-    return Write(e.view, e.alias, e.version, e.ixs, axes, mapped, bound, computed, tuple(reads), bool(e.deps), e.scope, atomic, inner)
+    memory = {m.name for m in v.memory.values()}
+    also: tuple[Write, ...] = ()
+    if e.into:
+        also = (Write(e.into, e.into_alias, 1, e.at, axes, frozenset(e.axes), bound, computed, scope=e.scope),)
+    opaque = len(e.deps) > (e.mode == "compare_exchange")
+    return Write(
+        e.view, e.alias, e.version, e.ixs, axes, mapped, bound, computed, tuple(reads), opaque, e.scope, atomic, e.order,
+        e.view not in v.kept and e.view not in memory, also, v.stepped(e.inner),
+    )  # fmt: skip
+
 
 
 def at_once(v: Values, roots: Sequence[int]) -> set[int]:
@@ -225,4 +241,4 @@ def ways(p: Abstract, roots: Sequence[int], watched: Watched) -> tuple[frozenset
     return frozenset(direct), {i: frozenset(s) for i, s in spans.items()}
 
 
-__all__ = ["FactsOf", "Watched", "changed", "copy_axes", "facts_of", "independent", "named", "placed", "reachable", "separated"]
+__all__ = ["FactsOf", "Watched", "changed", "copy_axes", "facts_of", "independent", "named", "placed", "reachable", "separated", "useful"]
