@@ -75,8 +75,8 @@ def floor(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def handle(request: dict[str, Any]) -> dict[str, Any]:
-    """`request`: folder, seconds, peers (kinds), compile (whether torch.compile is a peer here). The row of the workload; after an error of
-    the device it is the process's last."""
+    """`request`: folder, seconds, peers (kinds), compile (whether torch.compile is a peer here), tiny. The row of the workload; after an
+    error of the device it is the process's last."""
     folder = Path(request["folder"])
     row: dict[str, Any] = {"workload": folder.name, "gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     start = time.perf_counter()
@@ -102,7 +102,7 @@ def fatal(e: Exception) -> bool:
 def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     """Fill the row. status ``ok``, or what went wrong; a candidate that computes something wrong is never timed.
 
-    Where the chosen program is predicted to take longer than ``limit_ms`` of the request, it is checked at the tiny sizes and not timed.
+    With ``tiny`` in the request it is checked at the tiny sizes and not timed: ``right``.
     """
     entry = workload(folder)
     sizes = sizes_of(entry)
@@ -111,7 +111,7 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     table: dict[str, dict[str, Any]] = {p.parent.name: dict(json.loads((p.parent / "report.json").read_text())) for p in paths}
     first = min(table)
     row |= {"candidates": table, "predicted_ms": table[first].get("cost_ns", 0.0) * 1e-6}
-    tiny = row["predicted_ms"] > request["limit_ms"]
+    tiny = request["tiny"]
     if tiny:
         sizes = {**sizes_of(entry, tiny=True), **entry["constexprs"]}
     checker = Checker(entry, sizes, entry["tiny"]["data"] if tiny else entry["data"])
@@ -128,6 +128,7 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
             table[name]["wrong"] = [f"{type(e).__name__}: {e}"[:400]]
             continue
         table[name] |= {"first_seconds": time.perf_counter() - start, "worst": max((v.worst for v in verdicts), default=0.0)}
+        table[name]["where"] = next((f"{v.name}[{v.at}]" for v in verdicts if v.worst == table[name]["worst"]), "")
         if wrong := [str(v) for v in verdicts if not v.ok]:
             table[name]["wrong"] = wrong
         else:
@@ -135,12 +136,12 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     inputs = checker.inputs
     del checker
     torch.cuda.empty_cache()
-    row["worst"] = table[first].get("worst")
+    row["worst"], row["where"] = table[first].get("worst"), table[first].get("where", "")
     if first not in good:
         row["status"] = f"wrong: {'; '.join(table[first]['wrong'])}"
         return
     if tiny:
-        row["status"] = f"right at {sizes}; predicted {row['predicted_ms'] * 1e-3:.0f} s for the workload, not run"
+        row["status"] = "right"
         return
     row["status"] = "checked"
     row.update(floor(entry))
