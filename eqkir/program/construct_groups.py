@@ -164,6 +164,7 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
         reads.append(Read(
             i, n.attrs[0], alias[n.attrs[0]], n.attrs[1], n.attrs[2], p.free(i), i in direct, spans.get(i, frozenset()),
             len(n.args) > 2, v.load_scopes[i], v.home(*n.attrs[:2]), i not in prompt,
+            tuple(m for m in watched.under(i) if m != i),
         ))  # fmt: skip
     atomic = e.mode not in PLAIN_MODES
     mapped = frozenset(e.axes) if atomic else frozenset().union(*(coords(x) for x in e.ixs), *(p.free(d) for d in e.deps))
