@@ -173,6 +173,9 @@ class Memory:
                 _memory.store(here, new.view(word), one)
                 out[k] = old[0]
             return out
+        if "XCHG" in str(op).upper() and v.dtype.kind == "f":  # an exchange moves bits
+            word = np.dtype(f"u{v.itemsize}")
+            return np.asarray(_memory.atomic_rmw(op, p, v.view(word), m, sem)).view(v.dtype)
         return _memory.atomic_rmw(op, p, v, m, sem)
 
 

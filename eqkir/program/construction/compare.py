@@ -221,14 +221,7 @@ class Compare:
     def _match(self, t: Term, node: int, sigma: Sigma) -> Faults:
         n = self.nodes[node]
         if n.op == "Load" and n.attrs[0] in self.workspaces:
-            own = t.head == "Load" and self.r.is_buffer(t.attrs[0]) and n.attrs[0] in self.candidates(t.attrs[0])
-            from eqkir.program.construction.compare_carries import carried, keeps
-
-            if t.head == "Tri" and t.attrs == ("select",) and (c := self.reason.simple(self.of(t.kids[0]))).value is not None:
-                return self.match(t.kids[1 if c.value else 2], node, sigma)
-            if keeps(self, t, node):
-                return carried(self, t, node, sigma)
-            return self.load(t, node, sigma) if own else self.kept(t, node, sigma)
+            return self.stored(t, node, sigma)
         if t.head == "Nonempty":
             from eqkir.program.construction.compare_loops import nonempty
 
@@ -245,6 +238,9 @@ class Compare:
                 return self.fault(check, f"%{node} = {p} instead of {e}")
             node, sigma = self.reads[int(p.args[0][1:])]
             t = replace(self.terms[int(e.args[0][1:])][0], given=t.given)
+            n = self.nodes[node]
+            if n.op == "Load" and n.attrs[0] in self.workspaces:
+                return self.stored(t, node, sigma)
         return self.structural(t, node, sigma)
 
     def structural(self, t: Term, node: int, sigma: Sigma) -> Faults:
@@ -373,6 +369,18 @@ class Compare:
         if not self.reason.implied(have, [*hyps, want]):
             return self.fault("accesses-complete", f"{what} is valid where {have} only, instead of {want}")
         return ()
+
+    def stored(self, t: Term, node: int, sigma: Sigma) -> Faults:
+        """A load of a workspace: of the buffer that it is, or of a value that it keeps."""
+        from eqkir.program.construction.compare_carries import carried, keeps
+
+        view = self.nodes[node].attrs[0]
+        if t.head == "Tri" and t.attrs == ("select",) and (c := self.reason.simple(self.of(t.kids[0]))).value is not None:
+            return self.match(t.kids[1 if c.value else 2], node, sigma)
+        if keeps(self, t, node):
+            return carried(self, t, node, sigma)
+        own = t.head == "Load" and self.r.is_buffer(t.attrs[0]) and view in self.candidates(t.attrs[0])
+        return self.load(t, node, sigma) if own else self.kept(t, node, sigma)
 
     def kept(self, t: Term, node: int, sigma: Sigma) -> Faults:
         """A load of a workspace is the value that was written there."""
