@@ -2,7 +2,7 @@
 
 Floats below f32 compute in f32 and round once. Kernels are compiled with ``enable_fp_fusion=False`` and ``enable_reflect_ftz=False``, so
 that products stay unfused and the device library keeps subnormals. Under these options (NVIDIA device library, f32): log log2 log1p expm1
-1 ulp; exp sin cos asin atan erf 2; tan erfc 4; i0 lgamma 6; ``rsqrt.approx`` 2 (CUDA programming guide, appendix on mathematical functions);
+1 ulp; exp sin cos asin atan erf 2; tan erfc 4; i0 lgamma 6; ``rsqrt.approx`` 2 (CUDA programming guide, appendix on functions);
 `_tanh` below 4. ``bench/accuracy.py`` measures all of them over all 2**32 inputs. `PERMITTED` lists, by function, the approximate PTX
 instructions that these forms contain; no other may occur.
 """
