@@ -199,7 +199,7 @@ class _Segment:
         return runs * (max(padded / dot.flops_per_s, tiles / shared) + turned / self.m.lane_rate("default")) * NS, "matrix", flops
 
     def _exchange(self, v: Visit) -> float:
-        """Ns of bringing a computed operand to the warps: where rows do not fill them, its columns lie in several, and each needs whole rows."""
+        """Ns of bringing a computed operand to the warps: where rows do not fill them, its columns lie in several of them."""
         assert isinstance(v.item, (Let, Carry))
         a, b = (self.types[x] for x in v.item.args[:2])
         rows = self.shape.product(tuple(x for x in a.dims if x not in b.dims))
