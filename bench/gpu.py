@@ -53,8 +53,8 @@ def _folders(args: argparse.Namespace) -> list[Path]:
 def emit(args: argparse.Namespace) -> int:
     """Optimize every workload's kernel for its sizes and write the artifacts; 1 when one failed."""
     entries = [w for w in workloads(args.workloads) if wanted(args.only, w["name"])]
-    if not args.only and args.out.exists():
-        shutil.rmtree(args.out)
+    for old in [] if args.only else list(args.out.glob("*/workload.json")):  # those of an earlier list
+        shutil.rmtree(old.parent)
     shared = {"out": str(args.out), "target": args.target, "generic": args.generic, "variants": args.variants, "programs": args.programs}
     failed = []
 
@@ -91,9 +91,11 @@ def dry(args: argparse.Namespace) -> int:
 def run(args: argparse.Namespace) -> int:
     """Compile, check and time every emitted workload; writes the JSON after each, so that a cut run leaves its rows."""
     folders, rows, start = _folders(args), [], time.monotonic()
+    worker = _worker("time")
+    if folders:
+        worker.start()  # imports while others compile
     unfit = compile_all(folders, args)
     print(f"compiled {len(folders) - len(unfit)} of {len(folders)} in {time.monotonic() - start:.0f} s", flush=True)
-    worker = _worker("time")
     for folder in folders:
         left = args.budget - (time.monotonic() - start)
         if left < 15:

@@ -151,7 +151,7 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     row["best"] = min(good, key=lambda n: times[n]["ms"])
     row["best_ms"] = times[row["best"]]["ms"]
     row["percent_of_floor"] = 100 * row["floor_ms"] / row["ms"]
-    row["host_us"] = host_cost(calls[first][0], 200 if row["ms"] < 1.0 else 20)
+    row["host_us"] = host_cost(calls[first][0], int(max(1, min(200, 100 / row["ms"]))))
     row["status"] = "ok"
 
 
@@ -192,7 +192,7 @@ def peers(
 
 def compiled(call: Callable[[Arrays, dict[str, Any]], Any], sets: list[Arrays], sizes: dict[str, Any]) -> list[Callable[[], object]]:
     names = list(sets[0])
-    torch._dynamo.reset()
+    torch.compiler.reset()
     fn = torch.compile(lambda *ts: call(dict(zip(names, ts)), sizes), mode="max-autotune-no-cudagraphs", dynamic=False)
     return [_bind_list(fn, [s[n] for n in names]) for s in sets]
 
