@@ -26,7 +26,7 @@ from eqkir.kir import model as kir
 from eqkir.kir.model import Constexpr, Kernel, Region
 from eqkir.kir.types import Type, infer
 from eqkir.program.abi import Abi, ScalarParam, SymbolParam, ViewParam
-from eqkir.program.abstract import Abstract
+from eqkir.program.abstract import BOUND, Abstract
 from eqkir.program.construct_codes import ATOMIC, CONSTEXPR, STAGE, UNSUPPORTED
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_env import COMMON, FIELDS, ROOT, Ixs
@@ -55,7 +55,31 @@ def construct(
     Raises EqkirError EQK-CON-… for what is not supported or too large.
     """
     supported(kernel, pointer)
-    values = Values(kernel, infer(kernel) if types is None else types, effects(kernel, pointer), chosen(kernel, constexprs or {}, pointer))
+    known = infer(kernel) if types is None else types
+    out = constructed(kernel, known, constexprs or {}, pointer, 0)
+    if len(set(binders(out))) < len(binders(out)):  # one operation under two axes: do the stores' own axes keep them apart?
+        other = constructed(kernel, known, constexprs or {}, pointer, APART)
+        if len(binders(other)) < len(binders(out)):
+            return other
+    return out
+
+
+#: first number of the stores' axes that are kept apart from those which operations bind
+APART = 64
+
+
+def binders(p: Abstract) -> list[str]:
+    """Origins of the live structured operations. One that stores see under two axes occurs twice."""
+    live = below(p, [i for g in p.groups for phase in g.phases for s in phase for i in (s.value, s.valid, *s.deps)])
+    return [p.origins[i] for i in live if p.nodes[i].op in BOUND and i in p.origins]
+
+
+def constructed(
+    kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, bool | int | float | str], pointer: str, first: int
+) -> Abstract:
+    """The kernel with the stores' dimensions numbered from `first`."""
+    values = Values(kernel, types, effects(kernel, pointer), chosen(kernel, constexprs, pointer))
+    values.first = first
     if len(values.effects.stores) > STORE_LIMIT:
         raise fail(
             STORES, f"{len(values.effects.stores)} stores", values.effects.stores[STORE_LIMIT].pointer, f"at most {STORE_LIMIT}", STAGE
@@ -133,7 +157,7 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     ixs: list[Expr] = []
     dims: dict[int, str] = {}
     for d, e in enumerate(shape):
-        x, axis = v.dimension(e, frozenset((*axes, *dims.values())))
+        x, axis = v.dimension(e, frozenset((*axes, *dims.values())), first=v.first)
         mine: tuple[str, ...] = (axis,) if axis else ()
         if axis:
             dims[d] = axis

@@ -96,8 +96,8 @@ class Nodes:
             raise fail(CONSTEXPR, f"an extent is {e.value}", pointer, "extents >= 0", STAGE)
         return e
 
-    def axis(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop") -> str:
-        """The lowest-numbered axis for a dimension of this extent that is not in `avoid`."""
+    def axis(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop", first: int = 0) -> str:
+        """The lowest-numbered axis, from `first`, for a dimension of this extent that is not in `avoid`."""
         bound = None
         if kind != "while" and not self.known(extent):
             source = self._bounded.get(extent)
@@ -105,7 +105,7 @@ class Nodes:
                 raise fail(EXTENT, f"the extent {extent} is known only at run time", accepted="a subregion of a domain", stage=STAGE)
             extent, bound = self.pinned(extent), (source[0], source[1], self.pinned(source[2]), self.pinned(source[3]))
             self._bounded.setdefault(extent, bound)
-        pool, n = self._pools.setdefault((extent, kind), len(self._pools)), 0
+        pool, n = self._pools.setdefault((extent, kind), len(self._pools)), first
         while f"a{pool}.{n}" in avoid:
             n += 1
         name = f"a{pool}.{n}"
@@ -116,7 +116,7 @@ class Nodes:
             self.kind_of[name], self.pool_of[name] = kind, extent
         return name
 
-    def dimension(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop") -> tuple[Expr, str | None]:
+    def dimension(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop", first: int = 0) -> tuple[Expr, str | None]:
         """A coordinate for a dimension, and its axis (none where the extent is 1)."""
         if extent == ONE:
             return ZERO, None
@@ -127,7 +127,7 @@ class Nodes:
             return found
         if self.is_slice(extent):
             raise fail(SLICE, f"an axis of extent {extent}", accepted="one axis of the slice's extent", stage=STAGE)
-        name = self.axis(extent, avoid, kind)
+        name = self.axis(extent, avoid, kind, first)
         return self.coordinate(name), name
 
     def is_slice(self, extent: Expr) -> bool:
