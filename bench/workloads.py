@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """`python bench/workloads.py`: write `bench/workloads.json`, the fixed list of what the GPU benchmark checks and times.
 
-An entry: name, kernel and its file, shapes (symbols), constexprs, scalars, views, data (see `contents`), peers, bytes (what a launch
-touches, once, and twice where it reads and writes it) and, for contractions, flops and the dtype whose matrix rate bounds them; ``tiny``: sizes for a dry run.
+An entry: name, kernel, shapes (symbols), constexprs, scalars, views, data (see `contents`), peers, bytes (what a launch touches, once,
+and twice where it reads and writes it) and, for contractions, flops and the dtype whose matrix rate bounds them; ``tiny``: sizes for a
+dry run.
 `priority` 1 are the lines that an issue names.
 """
 
@@ -23,7 +24,6 @@ from corpus.build import every  # noqa: E402
 from corpus.shapes import entry_of  # noqa: E402
 from eqkir.base.dtypes import itemsize  # noqa: E402
 from eqkir.kir.model import Kernel, Scalar  # noqa: E402
-
 
 #: operations that write a view's elements without reading them
 WRITES = {"store", "unique_scatter", "atomic_store"}
