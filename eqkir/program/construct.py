@@ -97,7 +97,7 @@ def attempt(
 ) -> Abstract:  # fmt: skip
     """The kernel in index notation where these loops are ordered; stores' dimensions have axes of this owner. Raises Again."""
     values = Values(kernel, types, effects(kernel, pointer, ordered), constexprs)
-    values.owner = owner
+    values.mine = owner
     if len(values.effects.stores) > STORE_LIMIT:
         raise fail(
             STORES, f"{len(values.effects.stores)} stores", values.effects.stores[STORE_LIMIT].pointer, f"at most {STORE_LIMIT}", STAGE
@@ -172,7 +172,7 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     ixs: list[Expr] = []
     dims: dict[int, str] = {}
     for d, e in enumerate(shape):
-        x, axis = v.dimension(e, frozenset((*axes, *dims.values())), owner=v.owner)
+        x, axis = v.dimension(e, frozenset((*axes, *dims.values())), owner=v.mine)
         mine: tuple[str, ...] = (axis,) if axis else ()
         if axis:
             dims[d] = axis
