@@ -53,7 +53,7 @@ def fuzz() -> tuple[bool, str]:
             return False, f"no summary: {r.stdout[-300:]}{r.stderr[-300:]}"
         s = json.loads(files[0].read_text())
     good = r.returncode == 0 and s["ok"] and s["cases"] >= FUZZ and not s["below"] and s["emitted_share"] >= EMITTED and minutes <= 60
-    figure = f"{s['cases']} cases, {len(s['failures'])} failures, {s['cells']} operation-realisation cells, {len(s['below'])} of them below {HITS}"
+    figure = f"{s['cases']} cases, {len(s['failures'])} failures, {s['cells']} operation-realisation cells, {len(s['below'])} below {HITS}"
     figure += f"; emitted code run in {100 * s['emitted_share']:.0f} %; refused by code: {s['refused']}; {minutes:.0f} min"
     return good, figure + (f" ({'; '.join(s['below'][:8])})" if s["below"] else "")
 
