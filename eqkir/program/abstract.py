@@ -30,6 +30,8 @@ slice (they reduce
 over the axis' ``mem`` axis), `yields` combine the states with them, and ``combine(identity, summary) = summary``, so one slice may cover
 all.
 `Slice` (axis, mem axis) of a value is made by rules only: the value with that axis as the members of a slice.
+`State` (axis, name, n, i) is component i before the current step of the loop over that axis, inits… and yields… as in a `Fold`; `WState` is
+the same of a `While`, whose condition is its last operand: stores inside the loop read it.
 Reverse and exclusive scans are forward inclusive scans of re-indexed operands.
 """
 
@@ -54,8 +56,12 @@ class VNode:
 class Put:
     """A store: ``view[ixs] = value`` where valid; it ends version `version - 1` of the view's alias class and makes `version`.
 
-    `mode` ``unique`` is a store whose valid members its author declares distinct; the others (``add max min and or xor``) combine
-    atomically instead: members may meet at one element, in any order.
+    `mode` ``unique`` is a store whose valid members its author declares distinct; the others (`ops.STORE_MODES`) are atomic: members may
+    meet at one element, in any order. Such an operation has a memory `order`, and happens once for each member: its old value, zero where
+    it is not valid, is kept in the workspace `into` at `at`, where one is named. `shared` are the points (of a `parallel`) that run
+    concurrently, each as ``axis#number`` of the `parallel`'s point: atomic operations that share a point may come in any order between
+    instances that differ along its axis. `deps` hold the
+    data operands of `ixs`, then the expected value of a ``compare_exchange``, then, with `into`, the constant true.
     """
 
     view: str
@@ -65,6 +71,10 @@ class Put:
     valid: int
     deps: tuple[int, ...] = ()
     mode: str = "store"
+    order: str = ""
+    shared: tuple[str, ...] = ()
+    into: str = ""
+    at: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +101,8 @@ class Abstract:
     #: step, so whoever reads or makes it stays inside. The first version of a loop's body is what the step before (or the loop's start)
     #: left.
     inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    #: ordered loops of the kernel (as `analysis.effects` names them) -> their axes: what the construction's verifier takes them for
+    ordered: dict[str, str] = field(default_factory=dict)
     #: (loop axis, seg axis over the same members): offered to rules that take a reduction in slices
     sliced: tuple[tuple[str, str], ...] = ()
     _ids: dict[VNode, int] = field(default_factory=dict, repr=False)
@@ -141,7 +153,7 @@ class Abstract:
             out = out | axes_in(n.attrs[0])
         elif n.op == "Form":
             out = frozenset(n.attrs[2])
-        elif n.op == "State":
+        elif n.op in ("State", "WState"):
             out = out | {n.attrs[0]}
         elif n.op == "Pick" and (t := self.nodes[n.args[0]]).op in ("Fold", "While"):  # a state varies along axes of its own
             c, i = t.attrs[2], n.attrs[0]

@@ -11,6 +11,7 @@ Adding an operation: register its instantiation with `construct_env.construction
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import eqkir.program.construct_formats
 import eqkir.program.construct_ops
@@ -20,25 +21,25 @@ from eqkir.analysis.coords import injective
 from eqkir.analysis.effects import StoreSite, effects
 from eqkir.base import dtypes
 from eqkir.base.diagnostics import Diagnostic, EqkirError, fail, register
-from eqkir.base.expr import Expr, lift
+from eqkir.base.expr import ONE, Expr, lift
 from eqkir.kir import model as kir
 from eqkir.kir.model import Constexpr, Kernel, Region
 from eqkir.kir.types import Type, infer
 from eqkir.program.abi import Abi, ScalarParam, SymbolParam, ViewParam
-from eqkir.program.abstract import Abstract
+from eqkir.program.abstract import BOUND, Abstract
 from eqkir.program.construct_codes import ATOMIC, CONSTEXPR, STAGE, UNSUPPORTED
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_env import COMMON, FIELDS, ROOT, Ixs
-from eqkir.program.construct_groups import finish
-from eqkir.program.construct_loops import both, stepping
+from eqkir.program.construct_finish import finish
+from eqkir.program.construct_loops import both, environment
 from eqkir.program.construct_memory import Access, access, filled
+from eqkir.program.construct_ordered import kept_effects, running
 from eqkir.program.construct_scans import turn
-from eqkir.program.construct_states import below
+from eqkir.program.construct_states import Again, below
 from eqkir.program.construct_values import Values, bounds
-from eqkir.program.ops import STORE_MODES
+from eqkir.program.ops import COMBINING, PLAIN_MODES
 
 STORE_LIMIT = 256
-ATOMIC_MODES = tuple(m for m in STORE_MODES if m not in ("store", "unique"))
 STORES = register(
     "EQK-CON-STORES", "too many stores", f"Dependences between stores are analysed pairwise; a kernel has at most {STORE_LIMIT}."
 )
@@ -55,7 +56,48 @@ def construct(
     Raises EqkirError EQK-CON-… for what is not supported or too large.
     """
     supported(kernel, pointer)
-    values = Values(kernel, infer(kernel) if types is None else types, effects(kernel, pointer), chosen(kernel, constexprs or {}, pointer))
+    types, consts = infer(kernel) if types is None else types, chosen(kernel, constexprs or {}, pointer)
+    ordered: frozenset[str] = frozenset()
+    while True:
+        try:
+            out = attempt(kernel, types, consts, pointer, ordered)
+            if len(set(binders(out))) < len(binders(out)):  # one operation under two axes: do axes of the stores' own make it one?
+                other = attempt(kernel, types, consts, pointer, ordered, "store")
+                if len(binders(other)) < len(binders(out)):
+                    return other
+            return out
+        except Again as again:
+            more = chain(Values(kernel, types, effects(kernel, pointer), consts), again) - ordered
+            if not more:
+                raise again.why from None
+            ordered |= more
+
+
+def chain(v: Values, again: Again) -> frozenset[str]:
+    """The loop and those around it, all ordered from now on (but those of one step). Raises EqkirError where one cannot be."""
+    out = set()
+    for region in (*v.effects.loops[again.region].outer, again.region):
+        info = v.effects.loops[region]
+        if not isinstance(info.op, (kir.For, kir.While)) or info.name != "body":
+            raise again.why
+        if isinstance(info.op, kir.While) or v.domain(info.op.domain)[2] != ONE:
+            out.add(region)
+    return frozenset(out)
+
+
+def binders(p: Abstract) -> list[str]:
+    """Origins of the live structured operations. One that stores see under two axes occurs twice."""
+    live = below(p, [i for g in p.groups for phase in g.phases for s in phase for i in (s.value, s.valid, *s.deps)])
+    return [p.origins[i] for i in live if p.nodes[i].op in BOUND and i in p.origins]
+
+
+def attempt(
+    kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, bool | int | float], pointer: str, ordered: frozenset[str],
+    owner: str = "",
+) -> Abstract:  # fmt: skip
+    """The kernel in index notation where these loops are ordered; stores' dimensions have axes of this owner. Raises Again."""
+    values = Values(kernel, types, effects(kernel, pointer, ordered), constexprs)
+    values.mine = owner
     if len(values.effects.stores) > STORE_LIMIT:
         raise fail(
             STORES, f"{len(values.effects.stores)} stores", values.effects.stores[STORE_LIMIT].pointer, f"at most {STORE_LIMIT}", STAGE
@@ -67,6 +109,7 @@ def construct(
             stores += [made] if made else []
         except EqkirError as e:
             raise values.placed(e, site.pointer, site.op) from None
+    stores += kept_effects(values)
     return finish(values, stores, interface(values))
 
 
@@ -75,7 +118,7 @@ EFFECTS = {
     "buffer": "dtype shape init", "domain": "begin end step", "subregion": "domain begin end", "parallel": "domains body",
     "store": "view coords value valid",
     "unique_scatter": "view coords value valid", "scatter_reduce": "view coords value valid fn", "break": "cond values",
-    "continue": "cond values", **{f"atomic_{fn}": "view coords value valid order" for fn in ("add", "max", "min", "and", "or", "xor")},
+    "continue": "cond values", "atomic_store": "view coords value valid order",
 }  # fmt: skip
 
 
@@ -101,12 +144,8 @@ def supported(kernel: Kernel, pointer: str) -> None:
 def store(v: Values, site: StoreSite) -> Effect | None:
     """A store at its own axes; None where it never happens. Axes whose values want another traversal are traversed so."""
     mode = mode_of(site)
-    outer = ROOT
-    for region in site.loops:
-        v.env = outer
-        outer = stepping(v, region, outer, site.pointer)
-    v.env = outer
-    around = [v.point_axis[p] for p in (*site.scope, *site.loops) if p in v.point_axis]
+    environment(v, site.loops, site.pointer)
+    around = [v.point_axis[p] for p in (*site.scope, *site.loops) if p in v.point_axis and p not in site.inner]
     turned: dict[int, str] = {}
     while True:
         v.wishes = {}
@@ -122,8 +161,7 @@ def store(v: Values, site: StoreSite) -> Effect | None:
 def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Mapping[int, str]) -> tuple[Effect | None, dict[int, str]]:
     """The store, and the axes that its dimensions would have."""
     op = site.op
-    name, value = (op.results[0], op.init) if isinstance(op, kir.Buffer) else (op.view, op.value)
-    assert value is not None
+    name, value = (op.results[0], op.init) if isinstance(op, kir.Buffer) else (op.view, getattr(op, "value", None))
     axes = list(around)
     shape: list[Expr] = []
     for s in [v.resource(name)] if isinstance(op, kir.Buffer) else [v.shape(id) for id in (*op.coords, *((op.valid,) if op.valid else ()))]:
@@ -134,7 +172,7 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     ixs: list[Expr] = []
     dims: dict[int, str] = {}
     for d, e in enumerate(shape):
-        x, axis = v.dimension(e, frozenset((*axes, *dims.values())))
+        x, axis = v.dimension(e, frozenset((*axes, *dims.values())), owner=v.mine)
         mine: tuple[str, ...] = (axis,) if axis else ()
         if axis:
             dims[d] = axis
@@ -161,15 +199,24 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     v.env = outer
     if v.is_const(valid, "false"):
         return None, dims
-    node = v.node(*v.operand(value, at))
+    node = v.const(0, v.element(name)) if value is None else v.node(*v.operand(value, at))
+    if isinstance(op, kir.AtomicCompareExchange):
+        deps = (*deps, v.node(*v.operand(op.expected, at)))
     plain = tuple(a for a in axes if v.kind_of[a] != "seg")
     if mode == "store" and (deps or (data(v, valid) and not injective(exprs, plain, v.facts))):
         mode = "unique"
     scope = frozenset((p, v.point_axis[p]) for p in site.scope if p in v.point_axis)
-    loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops)
-    return Effect(
-        name, v.effects.alias[name], site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops
-    ), dims  # fmt: skip
+    loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops if p not in site.inner)
+    valid = running(v, site.inner, valid)
+    alias = v.effects.alias[name]
+    out = Effect(name, alias, site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops, site.inner)
+    if mode not in PLAIN_MODES:
+        out = replace(out, order=getattr(op, "order", "relaxed"))
+    if isinstance(op, (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicCompareExchange)) and op.results:
+        kept = tuple(map(v.fold, (*v.owner(op.results[0]), *at)))
+        out = replace(out, into=op.results[0], at=kept, into_alias=v.effects.alias[op.results[0]])
+        v.env = outer
+    return out, dims
 
 
 def data(v: Values, valid: int) -> bool:
@@ -178,18 +225,19 @@ def data(v: Values, valid: int) -> bool:
 
 
 def mode_of(site: StoreSite) -> str:
-    """``store``, ``unique`` (injective by the author's word) or how it combines. Raises EQK-CON-ATOMIC."""
+    """``store``, ``unique`` (injective by the author's word) or the atomic operation. Raises EQK-CON-ATOMIC."""
     match site.op:
         case kir.Store() | kir.Buffer():
             return "store"
         case kir.UniqueScatter():
             return "unique"
-        case kir.ScatterReduce(fn=fn) if fn in ATOMIC_MODES:
+        case kir.ScatterReduce(fn=fn) if fn in COMBINING:
             return fn
-        case kir.AtomicUpdate() as op if op.order == "relaxed" and op.op.removeprefix("atomic_") in ATOMIC_MODES:
+        case kir.AtomicLoad() | kir.AtomicStore() as op:
+            return "get" if op.op == "atomic_load" else "put"
+        case kir.AtomicUpdate() | kir.AtomicCompareExchange() as op:
             return op.op.removeprefix("atomic_")
-    how = getattr(site.op, "fn", getattr(site.op, "order", ""))
-    raise fail(ATOMIC, f"{site.op.op} {how}", site.pointer, " ".join(ATOMIC_MODES), STAGE)
+    raise fail(ATOMIC, f"{site.op.op} {getattr(site.op, 'fn', '')}", site.pointer, " ".join(COMBINING), STAGE)
 
 
 def chosen(kernel: Kernel, given: Mapping[str, bool | int | float | str], pointer: str) -> dict[str, bool | int | float]:

@@ -144,9 +144,9 @@ class _Phase:
         """The states that each loop carries, from its folds and from the states that are read inside it."""
         for i in self.used:
             n = self.dag.nodes[i]
-            if n.op in ("FFoldLoop", "FWhile", "FState"):
+            if n.op in ("FFoldLoop", "FWhile", "FState", "FWState"):
                 assert n.path and isinstance(n.kids[0], tuple) and isinstance(n.kids[1], tuple)
-                cond = n.kids[2] if n.op == "FWhile" else -1
+                cond = n.kids[2] if n.op in ("FWhile", "FWState") else -1
                 assert isinstance(cond, int)
                 new = (n.kids[0], n.kids[1], cond)
                 if self.phis.setdefault((n.path, n.attrs[0]), new) != new:
@@ -179,7 +179,7 @@ class _Phase:
             body, outer = self.split(i)
             scope = self.dag.nodes[i].path if self.is_loop(i) else h
             assert scope is not None
-            later = self.is_loop(i) or self.dag.nodes[i].op == "FState"  # read at the end of a step
+            later = self.is_loop(i) or self.dag.nodes[i].op in ("FState", "FWState")  # read at the end of a step
             for k in body:
                 self._read(i, k, scope, None if later else i)
             inside = bool(outer) and not self.is_loop(i)
@@ -200,7 +200,9 @@ class _Phase:
 
     def _memory(self) -> None:
         """Dependences through memory: older loads before the store that ends their version, younger ones after the store that made it."""
-        touch = [(i, *self.dag.nodes[i].attrs[:3]) for i in self.used if self.dag.nodes[i].op in ("FLoad", "SStore")]
+        nodes = self.dag.nodes
+        touch = [(i, *nodes[i].attrs[:3]) for i in self.used if nodes[i].op in ("FLoad", "SStore")]
+        touch += [(i, nodes[i].attrs[6], 1, nodes[i].attrs[7]) for i in self.used if nodes[i].op == "SStore" and nodes[i].attrs[6] != "-"]
         stores = [t for t in touch if self.dag.nodes[t[0]].op == "SStore"]
         for s, sv, sver, six in stores:
             alias = self.abi.view(sv).alias
@@ -317,7 +319,7 @@ class _Phase:
         n = self.dag.nodes[i]
         if self.is_loop(i):
             return []
-        if n.op in ("FForm", "FState"):
+        if n.op in ("FForm", "FState", "FWState"):
             assert n.path
             self.ids[i] = self.phi_ids[n.path, n.attrs[0]][n.attrs[1]]
             return []
@@ -338,7 +340,10 @@ class _Phase:
                 return []
         if n.op == "SStore":
             value, valid, *deps = (self.ids[k] for k in flat(n.kids))
-            return [Store(n.attrs[0], n.attrs[1], n.attrs[2], value, valid, tuple(deps), self.dims(i, None), mode=n.attrs[3])]
+            view, version, ixs, mode, order, shared, into, at = n.attrs
+            dims = self.dims(i, None)
+            order, shared, into = (x if x != "-" else "" for x in (order, shared, into))
+            return [Store(view, version, ixs, value, valid, tuple(deps), dims, False, mode, order, tuple(shared.split()), into, at)]
         body, _ = self.split(i)
         args = tuple(self.ids[k] for k in body)
         op, attrs, dims = n.op[1:], n.attrs, self.dims(i, None)
@@ -467,7 +472,7 @@ class _Phase:
         n = self.dag.nodes[i]
         if n.op == "FPick":
             return self.pick_dtype(i)
-        if n.op == "FState":
+        if n.op in ("FState", "FWState"):
             assert isinstance(n.kids[0], tuple)
             return self.dtype[n.kids[0][n.attrs[1]]]
         body, outer = self.split(i)

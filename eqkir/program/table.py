@@ -77,6 +77,7 @@ Fold String K VL VL VL bound=0
 While String K VL VL V bound=0
 Form K i64 String L
 State String K i64 VL VL
+WState String K i64 VL VL V
 Slice String String V
 """)  # fmt: skip
 
@@ -109,6 +110,7 @@ FFoldWhole FL realises=Fold
 FWhile Path K FL FL F realises=While loop=1 outer=0
 FForm L Path K i64 String realises=Form
 FState L Path K i64 FL FL realises=State outer=0
+FWState L Path K i64 FL FL F realises=WState outer=0
 FReady i64 F
 """)  # fmt: skip
 
@@ -116,8 +118,8 @@ OTHER: Final = (
     _rows("VL", "VNil\nVCons V VL") + _rows("FL", "FNil\nFCons F FL") + _rows("AL", "ANil\nACons String AL")
     + _rows("IXL", "INil\nICons IX IXL\nILSub String String IXL")
     + _rows("IX", "IInt i64\nISym String\nICoord String\nIDep i64\nIBin String IX IX\nINot IX\nISel IX IX IX\nISub String String IX")
-    + _rows("St", "APut String i64 IXL String V V VL\nAPar St St\nASeq St St")
-    + _rows("S", "SStore L Path String i64 IXL String F F FL\nSPar S S\nSSeq S S")
+    + _rows("St", "APut String i64 IXL String String String String IXL V V VL\nAPar St St\nASeq St St")
+    + _rows("S", "SStore L Path String i64 IXL String String String String IXL F F FL\nSPar S S\nSSeq S S")
     + _rows("G", "Grp AL St") + _rows("GL", "GNil\nGCons G GL")
     + _rows("T", "TUnit\nTAx String\nTProd T T\nTRev T\nTInter T\nTSwz T T")
     + _rows("SG", "Seg String T S") + _rows("SGL", "SGNil\nSGCons SG SGL")

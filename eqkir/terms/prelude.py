@@ -121,7 +121,7 @@ def _value_facts(r: Row) -> list[str]:
         ]
     if r.name == "Slice":
         return list(_SLICE)
-    if r.name == "State":
+    if r.name in ("State", "WState"):
         extra_free = [("(= i0 (axlab a0))", "i0")]
     xs = [f"x_{v}" for v, _ in kids] + [v for _, v in extra_free]
     q = " ".join(p for p, _ in extra_free)
@@ -162,7 +162,7 @@ def _value_facts(r: Row) -> list[str]:
             fact("dty", "d", "(= d (dty a2))", need=False)
         case "RedN" | "ScanN" | "Fold" | "While":
             fact("dty", '"tuple"', need=False)
-        case "State":
+        case "State" | "WState":
             fact("dty", "d", "(nth a3 a2 w) (= d (dty w))", need=False)
         case "Pick":
             for t in ("(RedN c i e f)", "(ScanN c i e f)", "(Fold c y e i f)", "(While c y e i f)"):
@@ -217,11 +217,14 @@ _FACTS: Final = """
 (rule ((= l (VCons h t)) (hasd h m) (hasdL t n)) ((hasdL l (max m n))) :ruleset facts)
 (rule ((= l (VCons h t))) ((nth l 0 h)) :ruleset facts)
 (rule ((= l (VCons h t)) (nth t i v)) ((nth l (+ i 1) v)) :ruleset facts)
-(rule ((= s (APut b n ix md v w ds)) (= i (ixfL ix)) (= x (occ v)) (= y (occ w)) (= z (occL ds)) (= fi (verlab b n)))
-      ((set (occS s) (set-union fi (set-union i (set-union x (set-union y z)))))) :ruleset facts)
-(rule ((= s (APut b n ix md v w ds)) (= x (rd v)) (= y (rd w)) (= z (rdL ds)) (= al (alias b)))
+(rule ((= s (APut b n ix md mo sh rb rx v w ds)) (= i (ixfL ix)) (= r (ixfL rx)) (= x (occ v)) (= y (occ w)) (= z (occL ds))
+       (= fi (verlab b n)))
+      ((set (occS s) (set-union fi (set-union r (set-union i (set-union x (set-union y z))))))) :ruleset facts)
+(rule ((= s (APut b n ix md mo sh rb rx v w ds)) (= x (rd v)) (= y (rd w)) (= z (rdL ds)) (= rb "-") (= al (alias b)))
       ((set (rdS s) (set-union x (set-union y z))) (set (wrS s) (set-of al)) (onephase s)) :ruleset facts)
-(rule ((= s (APut b n ix md v w ds)) (hasd v k) (hasd w l) (hasdL ds m)) ((hasdS s (max k (max l m)))) :ruleset facts)
+(rule ((= s (APut b n ix md mo sh rb rx v w ds)) (= x (rd v)) (= y (rd w)) (= z (rdL ds)) (= al (alias b)) (= rl (alias rb)))
+      ((set (rdS s) (set-union x (set-union y z))) (set (wrS s) (set-of al rl)) (onephase s)) :ruleset facts)
+(rule ((= s (APut b n ix md mo sh rb rx v w ds)) (hasd v k) (hasd w l) (hasdL ds m)) ((hasdS s (max k (max l m)))) :ruleset facts)
 (rule ((= s (APar a b)) (onephase a) (onephase b)) ((onephase s)) :ruleset facts)
 ; the context of a body: a shared bound axis is traversed as the context says, a private one by any enabled label
 (rule ((bind x c) (shared c) (lab c l) (set-contains x l)) ((binds x c l x)) :ruleset facts)
@@ -249,12 +252,12 @@ _PLACE: Final = """
 (rule ((= f (WantS x s)) (= o (occS s))) ((union f (AtS (set-intersect x o) s))) :ruleset place :name "statement")
 (rule ((= f (AtS x s)) (= s (APar a b))) ((union f (SPar (WantS x a) (WantS x b)))) :ruleset place :name "statement-par")
 (rule ((= f (AtS x s)) (= s (ASeq a b))) ((union f (SSeq (WantS x a) (WantS x b)))) :ruleset place :name "statement-seq")
-(rule ((= f (AtS x s)) (= s (APut b n ix md v w ds)) (early b n) (hasdS s k) (orders s al)) ((union f (Nest x (Top) k al s))) :ruleset place :name "store-when-ready")
-(rule ((= f (AtS x s)) (= s (APut b n ix md v w ds)) (late b n) (dmax k) (orders s al)) ((union f (Nest x (Top) k al s))) :ruleset place :name "store-last")
+(rule ((= f (AtS x s)) (= s (APut b n ix md mo sh rb rx v w ds)) (early b n) (hasdS s k) (orders s al)) ((union f (Nest x (Top) k al s))) :ruleset place :name "store-when-ready")
+(rule ((= f (AtS x s)) (= s (APut b n ix md mo sh rb rx v w ds)) (late b n) (dmax k) (orders s al)) ((union f (Nest x (Top) k al s))) :ruleset place :name "store-last")
 (rule ((= f (Nest x p k al s)) (= al (ACons a r)) (lab a l) (set-contains x l) (looped l)) ((union f (Nest x (In p a l k) k r s))) :ruleset place :name "store-loop")
 (rule ((= f (Nest x p k al s)) (= al (ACons a r)) (lab a l) (set-contains x l) (whole l)) ((union f (Nest x p k r s))) :ruleset place :name "store-whole")
-(rule ((= f (Nest x p k al s)) (= al (ANil)) (= s (APut b n ix md v w ds)) (= i (ixfL ix)) (= fv (flab v)) (= fw (flab w)) (= fd (flabL ds)) (= fi (verlab b n)))
-      ((union f (SStore (set-intersect x (set-union fi (set-union (set-union i fv) (set-union fw fd)))) p b n ix md (Want x p k v) (Want x p k w) (WantL x p k ds)))) :ruleset place :name "store")
+(rule ((= f (Nest x p k al s)) (= al (ANil)) (= s (APut b n ix md mo sh rb rx v w ds)) (= i (ixfL ix)) (= r (ixfL rx)) (= fv (flab v)) (= fw (flab w)) (= fd (flabL ds)) (= fi (verlab b n)))
+      ((union f (SStore (set-intersect x (set-union fi (set-union (set-union (set-union i r) fv) (set-union fw fd)))) p b n ix md mo sh rb rx (Want x p k v) (Want x p k w) (WantL x p k ds)))) :ruleset place :name "store")
 ; ---- positions: a value without the innermost loop's axis belongs to the block outside, at the stage of that loop
 (rule ((= f (Want x p k v)) (= o (occ v))) ((union f (At (set-intersect x o) p k v))) :ruleset place :name "want")
 (rule ((= f (WantL x p k l)) (= l (VCons h t))) ((union f (FCons (Want x p k h) (WantL x p k t)))) :ruleset place :name "want-list")
@@ -282,6 +285,9 @@ _PLACE: Final = """
       ((union f (FReady k (FState (set-intersect x fv) p y i (WantL x b q ii) (WantL x p k yy))))) :ruleset place :name "state")
 (rule ((= f (Here x p k v)) (= v (State c y i ii yy)) (= p (In b c l q)) (sliced l) (= fv (flab v)))
       ((union f (FReady k (FState (set-intersect x fv) p y i (WantL x b q ii) (WantL x p k yy))))) :ruleset place :name "state-slices")
+; the same of a while loop, which runs while the condition holds
+(rule ((= f (Here x p k v)) (= v (WState c y i ii yy w)) (= p (In b c l q)) (single l) (= fv (flab v)))
+      ((union f (FReady k (FWState (set-intersect x fv) p y i (WantL x b q ii) (WantL x p k yy) (Want x p k w))))) :ruleset place :name "state-while")
 (rule ((= f (Here x p k v)) (= v (Pick i a))) ((union f (FPick i (Want x p k a)))) :ruleset place :name "pick")
 """  # noqa: E501
 

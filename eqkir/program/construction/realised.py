@@ -26,7 +26,7 @@ class Realised:
         self.memo: set[tuple[int, int]] = set()
         self.states: dict[tuple[str, int], int] = {}
         self.scans: dict[tuple[int, int], int] = {}
-        self.folds = {n.attrs[1]: n for n in a.nodes if n.op in ("State", "Fold", "While")}  # a fold where there is one
+        self.folds = {n.attrs[1]: n for n in a.nodes if n.op in ("State", "WState", "Fold", "While")}  # a fold where there is one
         self.faults: list[Fault] = []
         self.todo: list[tuple[int, int]] = []
 
@@ -53,7 +53,7 @@ class Realised:
             self.say("self-contained", i, "is not defined")
         elif n.op == "Pick" and self.a.nodes[n.args[0]].op in ("Fold", "While"):
             self.state(i, x, self.a.nodes[n.args[0]].attrs[1], n.attrs[0])
-        elif n.op == "State":
+        elif n.op in ("State", "WState"):
             self.state(i, x, n.attrs[1], n.attrs[3])
         elif n.op == "Form":
             self.state(i, x, n.attrs[0], n.attrs[1])
@@ -138,7 +138,7 @@ class Realised:
             self.states[name, k] = i
         count = n.attrs[2]
         self.pairs(i, (*x.inits, *x.args), (n.args[k], n.args[count + k]), "folds-complete")
-        if n.op == "While":
+        if n.op in ("While", "WState"):
             self.pairs(i, (loop.cond,), (n.args[2 * count],), "folds-complete")
 
     def scan(self, i: int, x: Let | Carry, n: VNode) -> None:
@@ -236,13 +236,19 @@ def realised(a: Abstract, program: Program) -> Faults:
 
 def store(put: Put, s: Store, pointer: str) -> Faults:
     out: list[Fault] = []
-    if s.mode != put.mode:
-        out.append(Fault("atomics-kept", f"the store to {s.view} is made {s.mode} instead of {put.mode}", pointer))
+    have, want = ((x.mode, x.order, x.shared, x.into, x.at) for x in (s, put))
+    if have != want:
+        out.append(Fault("atomics-kept", f"the store to {s.view} is made {_shown(have)} instead of {_shown(want)}", pointer))
     if len(s.deps) != len(put.deps) or len(s.ixs) != len(put.ixs):
         out.append(Fault("accesses-complete", f"the store to {s.view} has not all of its coordinates", pointer))
     elif s.ixs != put.ixs:
         out.append(Fault("coordinates-equivalent", f"the store is to {s.view}{_list(s.ixs)} instead of {_list(put.ixs)}", pointer))
     return tuple(out)
+
+
+def _shown(how: tuple[str, str, tuple[str, ...], str, tuple[object, ...]]) -> str:
+    mode, order, shared, into, at = how
+    return " ".join(x for x in (mode, order, *shared, f"{into}{_list(at)}" if into else "") if x)
 
 
 def _list(ixs: tuple[object, ...]) -> str:
