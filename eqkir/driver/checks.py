@@ -114,7 +114,7 @@ def launches(chain: Chain, program: Program) -> list[_Launch]:
         if n > INSTANCES or not numeric.holds(program, c.symbols, args):
             continue
         try:
-            expected = envelope(chain.kernel, args, c.symbols, chain.constexprs)
+            expected = envelope(chain.kernel, args, c.symbols, chain.constexprs, chain.options.permit)
         except EqkirError:
             continue
         out.append((n, _Launch(c, expected, clone(args))))

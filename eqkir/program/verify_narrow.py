@@ -12,6 +12,7 @@ takes that of any lane.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -137,16 +138,16 @@ class Outside:
     def keeps(self, carries: list[Carry]) -> bool:
         """Whether these states come back as they are, on sample states that iterations reach."""
         with np.errstate(all="ignore"):
-            for state in self.padding.reached(carries, self.loop.label):
+            for state, way in product(self.padding.reached(carries, self.loop.label), (True, False)):
                 env: dict[int, Any] = {c.id: v for c, v in zip(carries, state, strict=True)}
-                after = [self.sample(c.args[0], env) for c in carries]
+                after = [self.sample(c.args[0], env, way) for c in carries]
                 known = [v for v in after if v is not None]
                 if len(known) < len(after) or not unchanged(state, known):
                     return False
         return True
 
-    def sample(self, i: int, env: dict[int, Any]) -> Any:
-        """Value `i` for the states in `env`; None where it depends on anything unknown."""
+    def sample(self, i: int, env: dict[int, Any], way: bool) -> Any:
+        """Value `i` for the states in `env`, unknown conditions going one way; None where it depends on anything else unknown."""
         if i not in env:
             v, x = self.of(i), self.phase.defs[i]
             if isinstance(v, State):
@@ -154,13 +155,15 @@ class Outside:
             elif v is not None:
                 env[i] = v
             elif isinstance(x, Let) and x.op in ("Splat", "Trans"):
-                env[i] = self.sample(x.args[0], env)
+                env[i] = self.sample(x.args[0], env, way)
             elif isinstance(x, Let) and x.op in POINTWISE:
-                args = [self.sample(a, env) for a in x.args]
+                args = [self.sample(a, env, way) for a in x.args]
+                if x.op == "Tri" and x.attrs[0] == "select" and args[0] is None:
+                    args[0] = np.array([way])
                 ok = all(a is not None for a in args)
                 env[i] = np.asarray(pointwise_function(x, self.phase.defs[x.args[0]].dtype)(*args)) if ok else None
             elif isinstance(x, Let) and x.op == "Dot" and self.product(x.args[0], x.args[1], x.dtype):
-                env[i] = self.sample(x.args[2], env)
+                env[i] = self.sample(x.args[2], env, way)
             else:
                 env[i] = None
         return env[i]

@@ -54,7 +54,11 @@ class _Place:
             case "Index":
                 return self.dag.make(RNode("FIndex", own, path, (n.attrs[0], n.dtype), (kids,)))
             case "Load":
-                return self.dag.make(RNode("FLoad", own, path, (*n.attrs, "ptr"), (kids[0], kids[1], kids[2:])))
+                new = RNode("FLoad", own, path, (*n.attrs, "ptr"), (kids[0], kids[1], kids[2:]))
+                for k, m in enumerate(self.dag.nodes):  # in the form in which the body loads it, if it does
+                    if m.op == "FLoad" and (m.labels, m.path, m.attrs[:3], m.kids) == (own, path, new.attrs[:3], new.kids):
+                        return k
+                return self.dag.make(new)
         return self.dag.make(RNode("F" + n.op, own, path, n.attrs, kids))
 
 

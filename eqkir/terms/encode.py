@@ -338,8 +338,8 @@ class _Encoder:
         for view, version in sorted({*map(tuple, reads), *((s.view, s.version) for s in puts)}):
             self.add("verlab", view, version, self.labels(self.axis_labels(self.p.inside(view, version))))
         if self.p.ranges:
-            for v, axis in self.p.ranges.narrows:
-                self.add("narrows", v, axis)
+            for op, axis in self.p.ranges.narrows:
+                self.add("narrows", op, axis)
             for axis in self.p.ranges.slices:
                 self.add("narrowslices", axis)
         for operand, user in single_uses(self.p):
