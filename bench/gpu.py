@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The GPU benchmark. ``emit`` runs where eqkir is installed; ``run`` needs torch, triton and numpy alone, and a GPU.
+"""The GPU benchmark. ``emit`` and ``dry`` run where eqkir is installed; ``run`` needs torch, triton and numpy alone, and a GPU.
 
     python bench/gpu.py emit --out out/bench                     artifacts of every workload (and, with --variants, runners-up)
+    python bench/gpu.py dry --artifacts out/bench                the same artifacts in Triton's interpreter, at tiny sizes
     python bench/gpu.py run --artifacts out/bench --json results.json
-
     python bench/gpu.py table results.json > bench/RESULTS.md
 
-``run`` starts one process a workload. There the outputs are poisoned, the inputs fresh and random, and the result is compared with the
-torch formula in f64 before anything is timed; then eqkir's kernels and the peers are timed side by side, and the process measures the
-machine's own copy bandwidth and matrix rate, against which the roofline is stated.
+``run`` first compiles everything by many processes at once into Triton's cache; then one process after the other takes workloads until
+one crashes. For each, the outputs are poisoned, the inputs fresh and random, and the result is compared with the reference formula
+before anything is timed; then eqkir's kernels and the peers are timed side by side, and the process measures the machine's own copy
+bandwidth and matrix rate, against which the roofline is stated.
 """
 
 from __future__ import annotations
@@ -16,102 +17,121 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
-import subprocess
+import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from worker_pool import Worker, answer, spread
+
 HERE = Path(__file__).resolve().parent
 
 
 def workloads(path: Path) -> list[dict[str, Any]]:
-    """The entries of workloads.json, the issue's lines first."""
+    """The entries of workloads.json, the issues' lines first."""
     entries: list[dict[str, Any]] = json.loads(path.read_text())["workloads"]
-    return sorted(entries, key=lambda w: (w.get("priority", 9), entries.index(w)))
+    return sorted(entries, key=lambda w: w.get("priority", 9))
 
 
 def wanted(names: list[str], name: str) -> bool:
     return not names or any(n in name for n in names)
 
 
-# ------------------------------------------------------------------------------------------------ emit
-def emit(args: argparse.Namespace) -> int:
-    """Optimize every workload's kernel for its shapes' dtype-generic form and write the artifacts; 1 when one failed."""
-    sys.path.insert(0, str(HERE.parent))
-    import eqkir
-    from eqkir.driver.artifacts import canonical, write_atomic, write_kernel
+def _worker(mode: str, environment: dict[str, str] | None = None) -> Worker:
+    path = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return Worker([sys.executable, str(HERE / "gpu.py"), "worker", mode], {"PYTHONPATH": path, **(environment or {})})
 
-    failed = 0
-    for w in workloads(args.workloads):
-        if not wanted(args.only, w["name"]):
-            continue
-        folder = args.out / w["name"]
-        result = eqkir.optimize(
-            HERE.parent / w["file"], target=args.target, kernels=[w["kernel"]], shapes=None if args.generic else w["shapes"],
-            permit=tuple(w.get("permit", ())), top=args.variants,
-        )  # fmt: skip
-        k = result.kernels[0]
-        if not k.ok:
-            failed += 1
-            print(f"{w['name']}: {k.status} at {k.stage}: {'; '.join(map(str, k.diagnostics))}", file=sys.stderr)
-            continue
-        for i, c in enumerate(k.candidates):
-            write_kernel(
-                folder / f"{i:02d}",
-                c.source,
-                c.program_json,
-                c.manifest,
-                {"cost_ns": c.cost, "bindings": c.manifest["parameters"], "options": c.manifest["launch_options"]},
-            )
-        write_atomic(folder / "workload.json", canonical({**w, "candidates": len(k.candidates)}))
-        print(f"{w['name']}: {len(k.candidates)} candidate(s), predicted {(k.cost or 0) * 1e-6:.4f} ms")
+
+def _folders(args: argparse.Namespace) -> list[Path]:
+    """Emitted workloads that are wanted, the issues' lines first."""
+    found = [p.parent for p in args.artifacts.glob("*/workload.json") if wanted(args.only, p.parent.name)]
+    return sorted(found, key=lambda f: (json.loads((f / "workload.json").read_text()).get("priority", 9), f.name))
+
+
+# ------------------------------------------------------------------------------------------------ emit, dry
+def emit(args: argparse.Namespace) -> int:
+    """Optimize every workload's kernel for its sizes and write the artifacts; 1 when one failed."""
+    entries = [w for w in workloads(args.workloads) if wanted(args.only, w["name"])]
+    for old in [] if args.only else list(args.out.glob("*/workload.json")):  # those of an earlier list
+        shutil.rmtree(old.parent)
+    shared = {"out": str(args.out), "target": args.target, "generic": args.generic, "variants": args.variants, "programs": args.programs}
+    failed = []
+
+    def done(request: dict[str, Any], result: dict[str, Any]) -> None:
+        name = request["entry"]["name"]
+        if result["status"] != "ok":
+            failed.append(name)
+        print(f"{name}: {result.get('line') or result['status'] + ' ' + result.get('stderr', '')[-300:]}", flush=True)
+
+    spread(lambda: _worker("emit"), [{"entry": w, **shared} for w in entries], args.jobs, args.timeout, done)
+    size = sum(p.stat().st_size for p in args.out.rglob("*") if p.is_file()) / 2**20
+    print(f"{len(entries) - len(failed)} of {len(entries)} workloads, {size:.1f} MiB" + (f"; not {', '.join(failed)}" if failed else ""))
     return 1 if failed else 0
+
+
+def dry(args: argparse.Namespace) -> int:
+    """Every artifact in Triton's interpreter at its tiny sizes; 1 when one is wrong."""
+    wrong = []
+
+    def done(request: dict[str, Any], result: dict[str, Any]) -> None:
+        name = Path(request["folder"]).name
+        if result["status"] != "ok":
+            wrong.append(name)
+            print(f"{name}: {result['status']} {result.get('stderr', '')[-300:]}", flush=True)
+
+    folders = _folders(args)
+    requests = [{"folder": str(f), "seed": args.seed} for f in folders]
+    spread(lambda: _worker("dry", {"TRITON_INTERPRET": "1"}), requests, args.jobs, args.timeout, done)
+    print(f"{len(folders) - len(wrong)} of {len(folders)} right" + (f"; not {', '.join(wrong)}" if wrong else ""))
+    return 1 if wrong else 0
 
 
 # ------------------------------------------------------------------------------------------------ run
 def run(args: argparse.Namespace) -> int:
-    """Every emitted workload in a process of its own, bounded in time; writes the JSON after each, so that a cut run leaves its rows."""
-    folders = sorted((p.parent for p in args.artifacts.glob("*/workload.json")), key=_order)
-    rows: list[dict[str, Any]] = []
-    start = time.monotonic()
+    """Compile, check and time every emitted workload; writes the JSON after each, so that a cut run leaves its rows."""
+    folders, rows, start = _folders(args), [], time.monotonic()
+    worker = _worker("time")
+    if folders:
+        worker.start()  # imports while others compile
+    unfit = compile_all(folders, args)
+    print(f"compiled {len(folders) - len(unfit)} of {len(folders)} in {time.monotonic() - start:.0f} s", flush=True)
     for folder in folders:
-        if not wanted(args.only, folder.name):
-            continue
         left = args.budget - (time.monotonic() - start)
-        if left < 20:
-            rows.append({"workload": folder.name, "status": "not run: out of time"})
-            continue
-        row = _in_process(folder, args, min(args.timeout, left))
+        if left < 15:
+            row = {"workload": folder.name, "status": "not run: out of time"}
+        elif unfit.get(folder.name, "").startswith("time-out"):
+            row = {"workload": folder.name, "status": f"compile: {unfit[folder.name]}"}
+        else:
+            compiled = any(n == "all" or n in folder.name for n in args.compile_peers) and not args.no_compile_peers
+            request = {"folder": str(folder), "seconds": args.seconds, "peers": args.peers, "compile": compiled, "limit_ms": args.limit_ms}
+            row = {"workload": folder.name, **worker.ask(request, min(args.timeout, left))}
+            if row.get("last"):
+                worker.stop()
         rows.append(row)
         print(line(row), flush=True)
         if args.json:
             _write(args.json, rows)
-    if args.json:
-        _write(args.json, rows)
-    return 0 if all(r["status"] == "ok" for r in rows) else 1
+    worker.stop()
+    good = sum(r["status"] == "ok" for r in rows)
+    print(f"{good} of {len(rows)} ok in {time.monotonic() - start:.0f} s")
+    return 0 if good == len(rows) else 1
 
 
-def _order(folder: Path) -> tuple[int, str]:
-    return json.loads((folder / "workload.json").read_text()).get("priority", 9), folder.name
+def compile_all(folders: list[Path], args: argparse.Namespace) -> dict[str, str]:
+    """Fill Triton's cache; what went wrong, by workload (a candidate's own error shows again when it is launched)."""
+    unfit: dict[str, str] = {}
 
+    def done(request: dict[str, Any], result: dict[str, Any]) -> None:
+        name = Path(request["folder"]).name
+        if result["status"] != "ok":
+            unfit[name] = result["status"]
+            print(f"{name}: compile: {result['status']} {result.get('stderr', '')[-300:]}", flush=True)
 
-def _in_process(folder: Path, args: argparse.Namespace, seconds: float) -> dict[str, Any]:
-    command = [sys.executable, str(HERE / "gpu.py"), "one", str(folder), "--seconds", str(args.seconds)]
-    command += ["--no-compile"] if args.no_compile else []
-    p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        out, err = p.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(p.pid, signal.SIGKILL)
-        p.communicate()
-        return {"workload": folder.name, "status": f"time-out after {seconds:.0f} s"}
-    try:
-        row: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
-    except (IndexError, ValueError):
-        return {"workload": folder.name, "status": f"process ended with {p.returncode}", "stderr": err[-2000:]}
-    return row
+    if args.jobs:
+        requests = [{"folder": str(f), "capability": args.capability} for f in folders]
+        spread(lambda: _worker("compile"), requests, args.jobs, args.compile_timeout, done)
+    return unfit
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -123,25 +143,29 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def line(row: dict[str, Any]) -> str:
     """A row of the printed table."""
+    name = f"{row['workload'][:52]:52}"
     if row["status"] != "ok":
-        return f"{row['workload']:36} {row['status']}" + (f"\n{row['stderr']}" if row.get("stderr") else "")
+        return f"FAIL {name} {row['status']}" + (f"\n{row['stderr']}" if row.get("stderr") else "")
     peers = "  ".join(f"{k} {v['ms']:.4f} ({v['ms'] / row['ms']:.2f}×)" for k, v in row["peers"].items() if "ms" in v)
     lost = "  ".join(f"{k}: {v['error']}" for k, v in row["peers"].items() if "error" in v)
     best = "" if row["best_ms"] >= row["ms"] else f"best candidate {row['best']} {row['best_ms']:.4f}  "
     return (
-        f"{row['workload']:36} {row['ms']:8.4f} ms  {row['percent_of_floor']:5.1f} % of {row['floor_ms']:.4f} ({row['bound']})  "
-        f"predicted {row['predicted_ms']:.4f}  {best}{peers} {lost}"
+        f"ok   {name} {row['ms']:9.4f} ms {row['percent_of_floor']:5.1f} % of {row['floor_ms']:.4f} ({row['bound']})  "
+        f"worst {row['worst']:.2f} of bound  predicted {row['predicted_ms']:.4f}  {best}{peers} {lost}".rstrip()
     )
 
 
-# ------------------------------------------------------------------------------------------------ one
-def one(args: argparse.Namespace) -> int:
-    """Check and time one workload in this process; prints one JSON line."""
-    import gpu_one
-
-    row = gpu_one.measure(args.folder, args.seconds, not args.no_compile)
-    print(json.dumps(row, sort_keys=True))
-    return 0
+def work(args: argparse.Namespace) -> int:
+    """Answer requests of one kind until standard input ends."""
+    if args.mode == "emit":
+        from gpu_emit import handle
+    elif args.mode == "dry":
+        from gpu_dry import handle
+    elif args.mode == "compile":
+        from gpu_compile import handle
+    else:
+        from gpu_one import handle
+    return answer(handle)
 
 
 def table(args: argparse.Namespace) -> int:
@@ -169,25 +193,39 @@ def main() -> int:
     e.add_argument("--target", default="triton:nvidia-h200")
     e.add_argument("--variants", type=int, default=1, help="how many of the best candidates to write per workload")
     e.add_argument("--generic", action="store_true", help="one candidate for all extents instead of one for the workload's")
+    e.add_argument("--programs", action="store_true", help="keep program.json, which a run does not read")
     e.add_argument("--only", action="append", default=[], help="workloads whose name contains this")
+    e.add_argument("--jobs", type=int, default=2, help="processes")
+    e.add_argument("--timeout", type=float, default=600, help="seconds for one workload")
     e.set_defaults(call=emit)
+    d = sub.add_parser("dry", help="run the artifacts in Triton's interpreter at tiny sizes (needs eqkir)")
+    d.add_argument("--artifacts", type=Path, default=Path("out/bench"))
+    d.add_argument("--only", action="append", default=[])
+    d.add_argument("--jobs", type=int, default=2)
+    d.add_argument("--timeout", type=float, default=300)
+    d.add_argument("--seed", type=int, default=0)
+    d.set_defaults(call=dry)
     r = sub.add_parser("run", help="check and time on a GPU (needs torch, triton, numpy)")
     r.add_argument("--artifacts", type=Path, default=Path("out/bench"))
     r.add_argument("--json", type=Path)
     r.add_argument("--only", action="append", default=[])
-    r.add_argument("--timeout", type=float, default=150, help="seconds for one workload")
+    r.add_argument("--timeout", type=float, default=60, help="seconds for one workload")
     r.add_argument("--budget", type=float, default=1e9, help="seconds for the whole run")
-    r.add_argument("--seconds", type=float, default=0.6, help="device seconds for timing one implementation")
-    r.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    r.add_argument("--seconds", type=float, default=0.2, help="device seconds for timing one implementation")
+    r.add_argument("--limit-ms", type=float, default=3000, help="programs predicted to take longer are checked at tiny sizes only")
+    r.add_argument("--jobs", type=int, default=12, help="processes that compile; 0 compiles as workloads come")
+    r.add_argument("--compile-timeout", type=float, default=90, help="seconds for compiling one workload")
+    r.add_argument("--capability", type=int, default=90, help="of the device, for compiling ahead")
+    r.add_argument("--peers", default="EL", help="kinds of peers to time: E eager, L library; '' for none")
+    r.add_argument("--compile-peers", action="append", default=[], help="torch.compile too where the name contains this; 'all'")
+    r.add_argument("--no-compile-peers", action="store_true", help="torch.compile nowhere")
     r.set_defaults(call=run)
     t = sub.add_parser("table", help="results as Markdown")
     t.add_argument("results", type=Path, nargs="+")
     t.set_defaults(call=table)
-    o = sub.add_parser("one", help="one workload in this process")
-    o.add_argument("folder", type=Path)
-    o.add_argument("--seconds", type=float, default=0.6)
-    o.add_argument("--no-compile", action="store_true")
-    o.set_defaults(call=one)
+    o = sub.add_parser("worker")
+    o.add_argument("mode", choices=("emit", "dry", "compile", "time"))
+    o.set_defaults(call=work)
     args = parser.parse_args()
     status: int = args.call(args)
     return status

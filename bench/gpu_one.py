@@ -1,189 +1,218 @@
-"""One workload in one process: check every candidate, then time candidates and peers side by side. Needs torch, triton, numpy."""
+"""One workload on the GPU: check every candidate, then time candidates and peers side by side. Needs torch, triton, numpy."""
 
 from __future__ import annotations
 
-import importlib.util
+import gc
 import json
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
-from formulas import JOBS, Reference, Tensors
+from arrays import Torch
+from artifacts import candidates, load, workload
+from compare import Reference, sizes_of
+from contents import arguments, poison
+from peers import EAGER, LIBRARY
 from timing import copy_bandwidth, matrix_rate, sets_needed, side_by_side
 
-DTYPES = {
-    "bool": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "u8": torch.uint8,
-    "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "f8e4m3fn": torch.float8_e4m3fn,
-    "f8e5m2": torch.float8_e5m2,
-}  # fmt: skip
+Arrays = dict[str, Any]
+XP = Torch("cuda")
 
 
-def load(path: Path) -> ModuleType:
-    """An emitted module."""
-    spec = importlib.util.spec_from_file_location(f"candidate_{path.parent.name}", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@cache
+def bandwidth() -> float:
+    return copy_bandwidth()
 
 
-def fresh(view: dict[str, Any], extents: dict[str, int]) -> torch.Tensor:
-    """Random contents of a view that is read, from the process's own entropy."""
-    shape = [e if isinstance(e, int) else extents[e] for e in view["shape"]]
-    t = DTYPES[view["dtype"]]
-    if t == torch.bool:
-        return torch.rand(shape, device="cuda") < 0.5
-    if not t.is_floating_point:
-        return torch.randint(-100, 101, shape, device="cuda", dtype=torch.int8 if t == torch.int8 else torch.int64).to(t)
-    if t.itemsize == 1:
-        return torch.randn(shape, device="cuda", dtype=torch.bfloat16).to(t)
-    return torch.randn(shape, device="cuda", dtype=t)
-
-
-def poisoned(view: dict[str, Any], extents: dict[str, int]) -> torch.Tensor:
-    """An output that nobody has written: NaN, or a conspicuous integer; a bool holds the byte 0x5A's truth in every second place."""
-    shape = [e if isinstance(e, int) else extents[e] for e in view["shape"]]
-    t = DTYPES[view["dtype"]]
-    if t == torch.bool:
-        return (torch.arange(max(1, torch.Size(shape).numel()), device="cuda") % 2 == 0)[: torch.Size(shape).numel()].reshape(shape)
-    return torch.full(shape, float("nan") if t.is_floating_point else 0x5A, device="cuda", dtype=t)
-
-
-def arguments(views: dict[str, Any], extents: dict[str, int]) -> Tensors:
-    return {n: poisoned(v, extents) if v["role"] == "out" else fresh(v, extents) for n, v in views.items()}
+@cache
+def rate(dtype: str) -> float:
+    return matrix_rate(dtype)
 
 
 class Checker:
     """Fresh inputs with their f64 results; every candidate gets copies of what it may change, and poisoned outputs."""
 
-    def __init__(self, job: Any, views: dict[str, Any], extents: dict[str, int], scalars: dict[str, Any]) -> None:
-        self.views, self.extents, self.scalars = views, extents, scalars
-        self.inputs = {n: fresh(v, extents) for n, v in views.items() if v["role"] != "out"}
-        self.reference = Reference(job, {**self.inputs, **scalars})
+    def __init__(self, entry: dict[str, Any], sizes: dict[str, Any], data: dict[str, Any]) -> None:
+        self.views, self.sizes = entry["views"], sizes
+        self.scalars = {n: sizes[n] for n in entry["scalars"]}
+        made = arguments(XP, self.views, data, sizes)
+        self.inputs = {n: made[n] for n, v in self.views.items() if v["role"] != "out"}
+        del made
+        self.reference = Reference(XP, entry["kernel"], self.views, self.inputs, sizes)
 
-    def mistakes(self, launch: Callable[..., object]) -> dict[str, str]:
-        """What is wrong with one launch; empty when right."""
+    def verdicts(self, launch: Callable[..., object]) -> list[Any]:
+        """Of one launch, an output each."""
         args = {}
         for n, v in self.views.items():
             role = v["role"]
-            args[n] = self.inputs[n] if role == "in" else self.inputs[n].clone() if role == "inout" else poisoned(v, self.extents)
+            args[n] = self.inputs[n] if role == "in" else self.inputs[n].clone() if role == "inout" else poison(XP, v, self.sizes)
         launch(**args, **self.scalars)
         torch.cuda.synchronize()
-        return self.reference.mistakes({n: args[n] for n, v in self.views.items() if v["role"] != "in"})
+        return self.reference.verdicts({n: args[n] for n, v in self.views.items() if v["role"] != "in"})
 
 
-def floor(entry: dict[str, Any], views: dict[str, Any], extents: dict[str, int]) -> dict[str, Any]:
-    """The roofline from what this process measures: every view once (inout twice) at copy bandwidth, flops at the library's rate."""
-    size = 0
-    for v in views.values():
-        n = DTYPES[v["dtype"]].itemsize
-        for e in v["shape"]:
-            n *= e if isinstance(e, int) else extents[e]
-        size += 2 * n if v["role"] == "inout" else n
-    bandwidth = copy_bandwidth()
-    memory_ms, flop_ms, rate = size / bandwidth * 1e3, 0.0, 0.0
+def floor(entry: dict[str, Any]) -> dict[str, Any]:
+    """The roofline from what this process measures: the workload's bytes at copy bandwidth, its flops at the library's rate."""
+    memory_ms, flop_ms, flops = entry["bytes"] / bandwidth() * 1e3, 0.0, 0.0
     if entry.get("flops"):
-        rate = matrix_rate(entry["flop_dtype"])
-        flop_ms = entry["flops"] / rate * 1e3
-    bound = "memory" if memory_ms >= flop_ms else "matrix"
+        flops = rate(entry["flop_dtype"])
+        flop_ms = entry["flops"] / flops * 1e3
     return {
         "floor_ms": max(memory_ms, flop_ms),
-        "bound": bound,
-        "bytes": size,
-        "copy_tb_per_s": bandwidth / 1e12,
-        "tflop_per_s": rate / 1e12,
+        "bound": "memory" if memory_ms >= flop_ms else "matrix",
+        "bytes": entry["bytes"],
+        "copy_tb_per_s": bandwidth() / 1e12,
+        "tflop_per_s": flops / 1e12,
     }
 
 
-def compiled(call: Callable[[Tensors], Tensors], names: list[str]) -> Callable[..., Any]:
-    return torch.compile(lambda *ts: call(dict(zip(names, ts))), mode="max-autotune-no-cudagraphs", dynamic=False)
+def handle(request: dict[str, Any]) -> dict[str, Any]:
+    """`request`: folder, seconds, peers (kinds), compile (whether torch.compile is a peer here). The row of the workload; after an error of
+    the device it is the process's last."""
+    folder = Path(request["folder"])
+    row: dict[str, Any] = {"workload": folder.name, "gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    start = time.perf_counter()
+    try:
+        measure(folder, row, request)
+    except torch.OutOfMemoryError as e:
+        row["status"] = f"out of memory: {str(e)[:160]}"
+    except Exception as e:
+        row |= {"status": f"{type(e).__name__}: {e}"[:400], "last": fatal(e)}
+    gc.collect()
+    if not row.get("last"):
+        torch.cuda.empty_cache()
+    row["wall_seconds"] = time.perf_counter() - start
+    return row
 
 
-def measure(folder: Path, seconds: float, with_compile: bool) -> dict[str, Any]:
-    """The row of a workload. status ``ok``, or what went wrong; a candidate that computes something wrong is never timed."""
-    entry = json.loads((folder / "workload.json").read_text())
-    views, extents, scalars = entry["views"], entry["shapes"], entry.get("scalars", {})
-    job = JOBS[entry["kernel"]]
-    row: dict[str, Any] = {"workload": entry["name"], "shapes": extents, "gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
-    checker = Checker(job, views, extents, scalars)
-    candidates: dict[str, ModuleType] = {}
-    table: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*/kernel.py")):
+def fatal(e: Exception) -> bool:
+    """Whether the device is unusable for this process from now on."""
+    text = str(e)
+    return "CUDA error" in text or "illegal" in text or "launch failure" in text or "misaligned" in text
+
+
+def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
+    """Fill the row. status ``ok``, or what went wrong; a candidate that computes something wrong is never timed.
+
+    Where the chosen program is predicted to take longer than ``limit_ms`` of the request, it is checked at the tiny sizes and not timed.
+    """
+    entry = workload(folder)
+    sizes = sizes_of(entry)
+    row |= {"shapes": entry["shapes"], "kernel": entry["kernel"], "note": entry.get("note", "")}
+    paths = candidates(folder)
+    table: dict[str, dict[str, Any]] = {p.parent.name: dict(json.loads((p.parent / "report.json").read_text())) for p in paths}
+    first = min(table)
+    row |= {"candidates": table, "predicted_ms": table[first].get("cost_ns", 0.0) * 1e-6}
+    tiny = row["predicted_ms"] > request["limit_ms"]
+    if tiny:
+        sizes = {**sizes_of(entry, tiny=True), **entry["constexprs"]}
+    checker = Checker(entry, sizes, entry["tiny"]["data"] if tiny else entry["data"])
+    good: dict[str, ModuleType] = {}
+    for path in paths:
         name = path.parent.name
-        table[name] = dict(json.loads((path.parent / "report.json").read_text()))
         try:
             start = time.perf_counter()
             module = load(path)
-            wrong = checker.mistakes(module.launch)
-            table[name]["first_seconds"] = time.perf_counter() - start
+            verdicts = checker.verdicts(module.launch)
         except Exception as e:
-            wrong = {"error": f"{type(e).__name__}: {e}"[:500]}
-        if wrong:
+            if fatal(e):
+                raise
+            table[name]["wrong"] = [f"{type(e).__name__}: {e}"[:400]]
+            continue
+        table[name] |= {"first_seconds": time.perf_counter() - start, "worst": max((v.worst for v in verdicts), default=0.0)}
+        if wrong := [str(v) for v in verdicts if not v.ok]:
             table[name]["wrong"] = wrong
         else:
-            candidates[name] = module
+            good[name] = module
+    inputs, scalars = checker.inputs, checker.scalars
     del checker
     torch.cuda.empty_cache()
-    first = min(table)
-    row["candidates"] = table
-    row["predicted_ms"] = table[first].get("cost_ns", 0.0) * 1e-6
-    if first not in candidates:
-        return {**row, "status": f"wrong: {table[first]['wrong']}"}
-
-    row.update(floor(entry, views, extents))
-    sets = [arguments(views, extents) for _ in range(sets_needed(row["bytes"]))]
-    calls: dict[str, list[Callable[[], object]]] = {}
-    for name, module in candidates.items():
-        calls[name] = [_bind(module.launch, {**s, **scalars}) for s in sets]
-    errors: dict[str, str] = {}
-    reads = [n for n, v in views.items() if v["role"] != "out"]
-    peers = {"eager": job.call if "E" in entry["peers"] else None, "library": job.library if "L" in entry["peers"] else None}
-    for name, call in peers.items():
-        if call:
-            calls[name] = [_bind_one(call, {**{n: s[n] for n in reads}, **scalars}) for s in sets]
-    if with_compile and "C" in entry["peers"]:
-        names = [*reads, *scalars]
-        fn = compiled(job.call, names)
-        calls["compile"] = [_bind_list(fn, [*(s[n] for n in reads), *scalars.values()]) for s in sets]
-    for name in [n for n in ("eager", "library", "compile") if n in calls]:
-        try:
-            calls[name][0]()
-            torch.cuda.synchronize()
-        except Exception as e:
-            errors[name] = f"{type(e).__name__}: {e}"[:200]
-            del calls[name]
-    times = side_by_side(calls, seconds)
-    for name in candidates:
-        table[name]["ms"] = times[name]["ms"]
-        table[name]["min_ms"] = times[name]["min"]
-    row["peers"] = {n: times[n] for n in times if n not in candidates} | {n: {"error": e} for n, e in errors.items()}
+    row["worst"] = table[first].get("worst")
+    if first not in good:
+        row["status"] = f"wrong: {'; '.join(table[first]['wrong'])}"
+        return
+    if tiny:
+        row["status"] = f"right at {sizes}; predicted {row['predicted_ms'] * 1e-3:.0f} s for the workload, not run"
+        return
+    row["status"] = "checked"
+    row.update(floor(entry))
+    sets = buffers(entry, sizes, inputs, sets_needed(entry["bytes"]))
+    calls: dict[str, list[Callable[[], object]]] = {n: [_bind(m.launch, {**s, **scalars}) for s in sets] for n, m in good.items()}
+    errors = peers(entry, sizes, sets, request, calls)
+    times = side_by_side(calls, request["seconds"])
+    for name in good:
+        table[name] |= {"ms": times[name]["ms"], "min_ms": times[name]["min"]}
+    row["peers"] = {n: times[n] for n in times if n not in good} | {n: {"error": e} for n, e in errors.items()}
     row["ms"] = times[first]["ms"]
-    row["best"] = min(candidates, key=lambda n: times[n]["ms"])
+    row["best"] = min(good, key=lambda n: times[n]["ms"])
     row["best_ms"] = times[row["best"]]["ms"]
     row["percent_of_floor"] = 100 * row["floor_ms"] / row["ms"]
-    row["host_us"] = host_cost(calls[first][0])
-    return {**row, "status": "ok"}
+    row["host_us"] = host_cost(calls[first][0], int(max(1, min(200, 100 / row["ms"]))))
+    row["status"] = "ok"
 
 
-def _bind(launch: Callable[..., object], kwargs: Tensors) -> Callable[[], object]:
+def buffers(entry: dict[str, Any], sizes: dict[str, Any], inputs: Arrays, n: int) -> list[Arrays]:
+    """`n` sets of all views, so that a rotation outruns the cache: copies of the first."""
+    views = entry["views"]
+    sets = []
+    for i in range(n):
+        sets.append({k: (inputs[k] if not i else inputs[k].clone()) if k in inputs else poison(XP, v, sizes) for k, v in views.items()})
+    return sets
+
+
+def peers(
+    entry: dict[str, Any], sizes: dict[str, Any], sets: list[Arrays], request: dict[str, Any], calls: dict[str, list[Callable[[], object]]]
+) -> dict[str, str]:
+    """Add the peers that run; the errors of those that do not."""
+    kernel, kinds, errors = entry["kernel"], request["peers"], {}
+    made: dict[str, Callable[[], list[Callable[[], object]]]] = {}
+    if "E" in kinds and "E" in entry["peers"] and kernel in EAGER:
+        made["eager"] = lambda: [_bind_pair(EAGER[kernel], s, sizes) for s in sets]
+    if "L" in kinds and "L" in entry["peers"] and kernel in LIBRARY:
+        made["library"] = lambda: [LIBRARY[kernel](s, sizes) for s in sets]
+    if request["compile"] and "C" in entry["peers"] and kernel in EAGER:
+        made["compile"] = lambda: compiled(EAGER[kernel], sets, sizes)
+    for name, make in made.items():
+        try:
+            new = make()
+            new[0]()
+            torch.cuda.synchronize()
+            calls[name] = new
+        except Exception as e:
+            if fatal(e):
+                raise
+            errors[name] = f"{type(e).__name__}: {e}"[:200]
+            torch.cuda.empty_cache()
+    return errors
+
+
+def compiled(call: Callable[[Arrays, dict[str, Any]], Any], sets: list[Arrays], sizes: dict[str, Any]) -> list[Callable[[], object]]:
+    names = list(sets[0])
+    torch.compiler.reset()
+    fn = torch.compile(lambda *ts: call(dict(zip(names, ts)), sizes), mode="max-autotune-no-cudagraphs", dynamic=False)
+    return [_bind_list(fn, [s[n] for n in names]) for s in sets]
+
+
+def _bind(launch: Callable[..., object], kwargs: Arrays) -> Callable[[], object]:
     return lambda: launch(**kwargs)
 
 
-def _bind_one(call: Callable[[Tensors], Tensors], t: Tensors) -> Callable[[], object]:
-    return lambda: call(t)
+def _bind_pair(call: Callable[[Arrays, dict[str, Any]], Any], t: Arrays, sizes: dict[str, Any]) -> Callable[[], object]:
+    return lambda: call(t, sizes)
 
 
 def _bind_list(call: Callable[..., object], ts: list[Any]) -> Callable[[], object]:
     return lambda: call(*ts)
 
 
-def host_cost(call: Callable[[], object], n: int = 200) -> float:
+def host_cost(call: Callable[[], object], n: int) -> float:
     """Microseconds of the host for one repeat launch, while the device is busy."""
     torch.cuda.synchronize()
-    torch.cuda._sleep(400_000_000)
+    torch.cuda._sleep(40_000_000)
     start = time.perf_counter()
     for _ in range(n):
         call()

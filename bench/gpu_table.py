@@ -6,13 +6,15 @@ from typing import Any
 
 HEAD = """# Measured results
 
-One process a workload on {gpu} (torch {torch}), outputs poisoned, inputs fresh and random, results compared with the f64 formula before
-anything was timed. Medians of CUDA-event times, candidates and peers in turn, buffers rotated past the L2 cache. The floor is
-the larger of bytes / measured copy bandwidth and flops / the library's measured rate, both from the same process. `×` is peer time / our
-time: above 1 we are faster. Written by `python bench/gpu.py table`; the raw rows are in `bench/results/`.
+On {gpu} (torch {torch}): outputs poisoned, inputs fresh and random, results compared with a reference formula (f64, or exact integers)
+before anything was timed; `error` is the largest error of an element in units of its bound (one unit in the last place of the output's
+dtype and the accumulation's bound, see `bench/references/core.py`). Medians of CUDA-event times, candidates and peers in turn, buffers
+rotated past the L2 cache. The floor is the larger of bytes / measured copy bandwidth and flops / the library's measured rate, both from
+the same process. `×` is peer time / our time: above 1 we are faster. Written by `python bench/gpu.py table`; the raw rows are in
+`bench/results/`.
 
-| workload | ms | % of floor | bound | predicted ms | miss | eager × | compile × | library × | host µs |
-|---|---:|---:|---|---:|---:|---:|---:|---:|---:|
+| workload | error | ms | % of floor | bound | predicted ms | miss | eager × | compile × | library × | host µs |
+|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|
 """
 
 
@@ -23,7 +25,7 @@ def markdown(rows: list[dict[str, Any]], notes: list[str]) -> str:
     for r in good:
         peers = [f"{p['ms'] / r['ms']:.2f}" if "ms" in (p := r["peers"].get(n, {})) else "" for n in ("eager", "compile", "library")]
         out += (
-            f"| {r['workload']} | {r['ms']:.4f} | {r['percent_of_floor']:.0f} | {r['bound']} | {r['predicted_ms']:.4f} | "
+            f"| {r['workload']} | {_error(r)} | {r['ms']:.4f} | {r['percent_of_floor']:.0f} | {r['bound']} | {r['predicted_ms']:.4f} | "
             f"{r['predicted_ms'] / r['ms']:.2f} | {' | '.join(peers)} | {r['host_us']:.1f} |\n"
         )
     if notes:
@@ -42,6 +44,10 @@ def markdown(rows: list[dict[str, Any]], notes: list[str]) -> str:
                 f"- {r['workload']}: {r['best_ms']:.4f} ms instead of {r['ms']:.4f} with {_plain(c)}, predicted {c['cost_ns'] * 1e-6:.4f}\n"
             )
     return out
+
+
+def _error(r: dict[str, Any]) -> str:
+    return f"{r['worst']:.2f}" if r.get("worst") is not None else ""
 
 
 def _plain(c: dict[str, Any]) -> str:

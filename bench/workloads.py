@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""`python bench/workloads.py`: write `bench/workloads.json`, the fixed list of what the GPU benchmark times.
+"""`python bench/workloads.py`: write `bench/workloads.json`, the fixed list of what the GPU benchmark checks and times.
 
-An entry: name, kernel and its file, shapes, views, scalars, peers (E eager, C torch.compile, L library call), bytes (each view read or
-written once) and, for contractions, flops and the dtype whose matrix rate bounds them. `priority` 1 are the lines of the issue.
+An entry: name, kernel and its file, shapes (symbols), constexprs, scalars, views, data (see `contents`), peers, bytes (what a launch
+touches once, `inout` twice) and, for contractions, flops and the dtype whose matrix rate bounds them; ``tiny``: sizes for a dry run.
+`priority` 1 are the lines that an issue names.
 """
 
 from __future__ import annotations
@@ -14,84 +15,67 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from corpus.build import kernels  # noqa: E402
+from workload_list import LINES, NAMED  # noqa: E402
+
+from corpus.build import every  # noqa: E402
 from corpus.shapes import entry_of  # noqa: E402
 from eqkir.base.dtypes import itemsize  # noqa: E402
-
-#: kernel, shapes
-BANDWIDTH: list[tuple[str, dict[str, int]]] = [
-    ("relu_f32", {"M": 4096, "N": 393216}),
-    *((k, {"M": 8192, "N": 8192}) for k in ("swish_f32", "gelu_tanh_f32", "gelu_erf_f32", "bias_gelu_residual_bf16")),
-    *((k, {"M": 8192, "N": 32768}) for k in ("swiglu_bf16", "geglu_bf16")),
-    ("transpose_add_f32", {"M": 8192, "N": 8192}),
-    *((k, {"M": 4096, "N": 393216}) for k in ("softmax_f32", "log_softmax_f32")),
-    *((k, {"M": 32768, "N": 4096}) for k in ("softmax_bf16", "log_softmax_bf16")),
-    ("layer_norm_bf16", {"M": 262144, "N": 4096}),
-    *((k, {"M": 16384, "N": 8192}) for k in ("rms_norm_bf16", "fused_add_rms_norm_bf16")),
-    *(
-        (f"{fn}_{where}_f32", {"A": 128, "B": 4096, "C": 4095})
-        for fn in ("sum", "mean", "max", "prod", "any")
-        for where in ("inner", "middle", "outer")
-    ),
-    *(
-        (k, {"A": 128, "B": 4096, "C": 4095})
-        for k in ("argmax_inner_f32", "argmax_middle_f32", "argmin_inner_f32", "argmin_outer_f32", "min_index_inner_f32")
-    ),
-    ("variance_f32", {"M": 32768, "N": 8192}),
-]
-CUBE = {"M": 4096, "N": 4096, "K": 4096}
-#: kernel, shapes, flops as a formula over the symbols, dtype of the matrix rate
-CONTRACT: list[tuple[str, dict[str, int], str, str]] = [
-    ("gemm_nn_bf16", CUBE, "2*M*N*K", "bf16"),
-    ("gemm_nn_bf16", {"M": 8192, "N": 8192, "K": 8192}, "2*M*N*K", "bf16"),
-    ("gemm_nn_bf16", {"M": 4096, "N": 4096, "K": 4095}, "2*M*N*K", "bf16"),
-    ("gemm_nt_bf16", CUBE, "2*M*N*K", "bf16"),
-    ("gemm_tn_bf16", CUBE, "2*M*N*K", "bf16"),
-    ("gemm_bias_gelu_bf16", {"M": 8192, "N": 8192, "K": 4096}, "2*M*N*K", "bf16"),
-    ("dual_gemm_swiglu_bf16", {"M": 8192, "N": 8192, "K": 4096}, "4*M*N*K", "bf16"),
-    ("batched_gemm_bf16", {"P": 128, "M": 512, "N": 1024, "K": 2048}, "2*P*M*N*K", "bf16"),
-    ("head_gemm_bf16", {"T": 512, "H": 128, "D": 2048, "E": 1024}, "2*T*H*D*E", "bf16"),
-    ("gemm_f32", CUBE, "2*M*N*K", "f32"),
-    ("gemm_i8", CUBE, "2*M*N*K", "i8"),
-    ("gemm_fp8", CUBE, "2*M*N*K", "f8e4m3fn"),
-    ("gemv_bf16", {"M": 8192, "K": 8192}, "2*M*K", "bf16"),
-    ("skinny_gemm_bf16", {"M": 16, "N": 8192, "K": 8192}, "2*M*N*K", "bf16"),
-]
-ISSUE = (
-    "softmax_bf16", "rms_norm_bf16", "bias_gelu_residual_bf16", "sum_inner_f32", "sum_middle_f32", "layer_norm_bf16", "gemm_nn_bf16",
-    "gemm_bias_gelu_bf16",
-)  # fmt: skip
+from eqkir.kir.model import Kernel, Scalar  # noqa: E402
 
 
-def entry(kernel: str, shapes: dict[str, int], flops: str | None = None, dtype: str | None = None) -> dict[str, Any]:
+def size_of(view: dict[str, Any], shapes: dict[str, Any], touched: str | None) -> int:
+    """Bytes of a view, or of the part of it that is touched."""
+    n = math.prod(shapes[e] if isinstance(e, str) else e for e in view["shape"])
+    if touched:
+        n = min(n, int(eval(touched, {"min": min}, dict(shapes))))
+    return int(n * itemsize(view["dtype"]) * (2 if view["role"] == "inout" else 1))
+
+
+def tiny(kernel: Kernel, facts: dict[str, Any]) -> dict[str, Any]:
+    """Sizes of a dry run: the second assignment of the tests that has no empty extent, and their scalars and constexprs."""
+    rows = [r for r in facts["test"] if all(r.values())]
+    constexprs = {n: v[0] for n, v in facts["constexprs"].items()}
+    return {"shapes": rows[min(1, len(rows) - 1)], "scalars": facts["scalars"], "constexprs": constexprs, "data": facts["data"]}
+
+
+def entry(kernel: str, shapes: dict[str, int], options: dict[str, Any]) -> dict[str, Any]:
     """One workload."""
-    facts = entry_of(kernels()[kernel])
-    size = 0
-    for v in facts["views"].values():
-        n = math.prod(shapes[e] if isinstance(e, str) else e for e in v["shape"]) * itemsize(v["dtype"])
-        size += 2 * n if v["role"] == "inout" else n
+    k = every()[kernel]
+    facts = entry_of(k)
+    constexprs = {n: options.get("constexprs", {}).get(n, v[0]) for n, v in facts["constexprs"].items()}
+    scalars = {**facts["scalars"], **options.get("scalars", {})}
+    sizes = {**shapes, **constexprs, **scalars}
+    if set(shapes) != {s.id for s in k.symbols}:
+        raise ValueError(f"{kernel}: shapes {sorted(shapes)} for symbols {sorted(s.id for s in k.symbols)}")
     out: dict[str, Any] = {
-        "name": f"{kernel}-{'x'.join(str(n) for n in shapes.values())}",
+        "name": "-".join([kernel, "x".join(str(n) for n in [*shapes.values(), *options.get("constexprs", {}).values()])]),
         "kernel": kernel,
-        "file": f"corpus/json/{kernel}.json",
-        "shapes": shapes,
+        "shapes": {s.id: shapes[s.id] for s in k.symbols},
+        "constexprs": constexprs,
+        "scalars": scalars,
+        "scalar_dtypes": {p.id: p.dtype for p in k.params if isinstance(p, Scalar)},
         "views": facts["views"],
-        "scalars": facts["scalars"],
-        "peers": "L C" if flops else "E C",
-        "bytes": size,
+        "data": {**facts["data"], **options.get("data", {})},
+        "peers": options.get("peers", ""),
+        "bytes": sum(size_of(v, sizes, options.get("touched", {}).get(n)) for n, v in facts["views"].items()),
+        "tiny": tiny(k, facts),
     }
-    if flops:
-        out |= {"flops_formula": flops, "flops": int(eval(flops, {}, dict(shapes))), "flop_dtype": dtype}
-    if kernel in ISSUE and (kernel != "gemm_nn_bf16" or shapes == CUBE):
+    if "flops" in options:
+        out |= {"flops_formula": options["flops"], "flops": int(eval(options["flops"], {}, sizes)), "flop_dtype": options["rate"]}
+    if "note" in options:
+        out["note"] = options["note"]
+    if kernel in NAMED and (kernel != "gemm_nn_bf16" or set(shapes.values()) == {4096}):
         out["priority"] = 1
     return out
 
 
 def text() -> str:
-    """The JSON, one workload on a line."""
-    rows = [entry(*w) for w in [*BANDWIDTH, *CONTRACT]]
+    """The JSON, one workload on a line. Raises ValueError when a kernel of the corpus has no line."""
+    rows = [entry(*w) for w in LINES]
+    if missing := every().keys() - {r["kernel"] for r in rows}:
+        raise ValueError(f"no workload for {', '.join(sorted(missing))}")
     return '{"workloads": [\n' + ",\n".join(json.dumps(r) for r in rows) + "\n]}\n"
 
 

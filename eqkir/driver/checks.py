@@ -22,7 +22,7 @@ from eqkir.driver.scan import Task
 from eqkir.kir.envelope import Envelope, compare, envelope
 from eqkir.kir.inputs import make_inputs
 from eqkir.kir.memory import ViewArg, clone
-from eqkir.program.model import Program
+from eqkir.program.model import Item, Loop, Program
 
 if TYPE_CHECKING:
     from eqkir.driver.batch import Progress
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from eqkir.emit.triton.checks import Case, Compiled
     from eqkir.targets import Target
 
-#: program instances of one interpreted launch, and of all launches of a kernel: the interpreter takes about a millisecond for each
-INSTANCES, ALL_INSTANCES = 120, 600
+#: program instances of one interpreted launch, and executions of blocks (bodies of loops and of instances) of one launch and of all
+#: launches of a kernel: the interpreter takes one or two milliseconds for each
+INSTANCES, STEPS, ALL_STEPS = 120, 1000, 6000
+#: extents of a case that takes too many steps in its own
+SMALL = (2, 3, 5, 4)
 
 
 def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: Options, jobs: int, progress: Progress | None) -> None:
@@ -98,20 +101,46 @@ def case_of(args: Mapping[str, Any]) -> Case:
     return Case(arrays, {n: v.item() if hasattr(v, "item") else v for n, v in args.items() if not isinstance(v, ViewArg)})
 
 
-def instances(program: Program, symbols: Mapping[str, int], args: Mapping[str, Any]) -> int:
-    """Programs of a launch (before rounding to grid axes)."""
-    values = {**{k: int(v) for k, v in args.items() if not isinstance(v, ViewArg) and np.asarray(v).dtype.kind in "iub"}, **symbols}
+def integers(symbols: Mapping[str, int], args: Mapping[str, Any]) -> dict[str, int]:
+    """Extents and integer scalars by name."""
+    return {**{k: int(v) for k, v in args.items() if not isinstance(v, ViewArg) and np.asarray(v).dtype.kind in "iub"}, **symbols}
+
+
+def instances(program: Program, values: Mapping[str, int]) -> int:
+    """Programs of a launch (before rounding to grid axes); `values`: extents and integer scalars."""
     return sum(int(evaluate(program.length(s), lambda a: values[a.args[0]])) for s in program.segments)
 
 
+def steps(program: Program, values: Mapping[str, int]) -> int:
+    """Blocks that one launch executes: the whole of every instance once, the body of a loop once an iteration (of all its extent)."""
+    from eqkir.program.interp_space import Space
+
+    def trips(items: Sequence[Item]) -> int:
+        n = 1
+        for i in items:
+            if isinstance(i, Loop):
+                extent = int(evaluate(program.axis[i.axis].extent, lambda a: values[a.args[0]]))
+                n += -(-extent // program.lanes(i.label)) * trips(i.body)
+        return n
+
+    return sum(Space(program, s, values).length * sum(trips(p) for p in s.phases) for s in program.segments)
+
+
 def launches(chain: Chain, program: Program) -> list[_Launch]:
-    """The numeric cases that are small enough, smallest grids first where there are too many; invalid inputs left out."""
+    """The numeric cases, in smaller extents where theirs take too many steps; those with the fewest steps first where there are too many;
+    invalid inputs left out."""
     out: list[tuple[int, _Launch]] = []
-    pinned = chain.extents
-    for c in numeric.cases(chain.kernel, {} if numeric.large(chain.kernel, pinned) else pinned, chain.options.seed):
-        args = make_inputs(chain.kernel, c.symbols, c.seed, c.variant, chain.constexprs)
-        n = instances(program, c.symbols, args)
-        if n > INSTANCES or not numeric.holds(program, c.symbols, args):
+    pinned = {} if numeric.large(chain.kernel, chain.extents) else chain.extents
+    small = numeric.assignment(chain.kernel, pinned, SMALL)
+    for own in numeric.cases(chain.kernel, pinned, chain.options.seed):
+        for c in (own, numeric.Case(small, own.variant, own.seed)):
+            args = make_inputs(chain.kernel, c.symbols, c.seed, c.variant, chain.constexprs)
+            values = integers(c.symbols, args)
+            if instances(program, values) <= INSTANCES and (n := steps(program, values)) <= STEPS:
+                break
+        else:
+            continue
+        if not numeric.holds(program, c.symbols, args):
             continue
         try:
             expected = envelope(chain.kernel, args, c.symbols, chain.constexprs, chain.options.permit)
@@ -121,7 +150,7 @@ def launches(chain: Chain, program: Program) -> list[_Launch]:
     total = 0
     kept: list[_Launch] = []
     for n, launch in sorted(out, key=lambda x: x[0]):
-        if total + n <= ALL_INSTANCES or not kept:
+        if total + n <= ALL_STEPS or not kept:
             total += n
             kept.append(launch)
     return kept

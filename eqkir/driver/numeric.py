@@ -6,7 +6,7 @@ the kernel on a copy of the arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -69,26 +69,34 @@ def fitting(s: Symbol, n: int) -> int:
     return v if s.max is None or v <= s.max else s.max // m * m
 
 
-def assignments(kernel: Kernel, pinned: Mapping[str, int]) -> list[dict[str, int]]:
-    """Extents to try: the patterns, then each symbol zero in turn; declared equalities hold, pinned symbols keep their value."""
+def _classes(kernel: Kernel) -> dict[str, str]:
+    """Symbol -> the one that stands for all that are declared equal to it."""
     same: dict[str, str] = {s.id: s.id for s in kernel.symbols}
     for a, b in kernel.equal:
         old, new = same[b], same[a]
         same = {k: new if v == old else v for k, v in same.items()}
-    out: list[dict[str, int]] = []
+    return same
 
-    def add(values: Mapping[str, int]) -> None:
-        row = {s.id: fitting(s, values[same[s.id]]) for s in kernel.symbols}
-        row |= {k: v for k, v in pinned.items() if k in row}
-        if row not in out:
-            out.append(row)
 
+def assignment(kernel: Kernel, pinned: Mapping[str, int], pattern: Sequence[int]) -> dict[str, int]:
+    """Extents from a pattern, beyond its end 2; declared equalities hold, pinned symbols keep their value."""
+    values = {s.id: pattern[k] if k < len(pattern) else 2 for k, s in enumerate(kernel.symbols)}
+    return _fitted(kernel, pinned, values)
+
+
+def _fitted(kernel: Kernel, pinned: Mapping[str, int], values: Mapping[str, int]) -> dict[str, int]:
+    same = _classes(kernel)
+    row = {s.id: fitting(s, values[same[s.id]]) for s in kernel.symbols}
+    return row | {k: v for k, v in pinned.items() if k in row}
+
+
+def assignments(kernel: Kernel, pinned: Mapping[str, int]) -> list[dict[str, int]]:
+    """Extents to try: the patterns, then each symbol zero in turn; declared equalities hold, pinned symbols keep their value."""
+    rows = [assignment(kernel, pinned, p) for p in PATTERNS]
     names = [s.id for s in kernel.symbols]
-    for p in PATTERNS:
-        add({s: p[k % len(p)] if k < len(p) else 2 for k, s in enumerate(names)})
-    for z in dict.fromkeys(same.values()):
-        add({s: 0 if s == z else PATTERNS[1][k % len(PATTERNS[1])] for k, s in enumerate(names)})
-    return out
+    for z in dict.fromkeys(_classes(kernel).values()):
+        rows.append(_fitted(kernel, pinned, {s: 0 if s == z else PATTERNS[1][k % len(PATTERNS[1])] for k, s in enumerate(names)}))
+    return [r for i, r in enumerate(rows) if r not in rows[:i]]
 
 
 def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int) -> Iterator[Case]:
@@ -105,7 +113,8 @@ def check(
     kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, stop: int = 3,
     permit: Collection[str] = (),
 ) -> Verdict:  # fmt: skip
-    """Compare an engine with the reference's envelope (under the permissions `permit`) on all cases; at most `stop` mistakes are collected."""
+    """Compare an engine with the reference's envelope, under the permissions `permit`, on all cases; at most `stop` mistakes are
+    collected."""
     v = Verdict()
     if large(kernel, pinned):
         pinned = {}

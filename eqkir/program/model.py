@@ -111,9 +111,9 @@ class Loop:
     false the
     carries keep their values, and the loop ends when it is false everywhere. Loads of such a body are valid only where `cond` holds.
 
-    `lo` and `hi` (>= 0) are values of dtype index before the loop. Let l be the least `lo` and h the greatest `hi` over their active lanes: the
-    loop takes the steps from the one that holds l up to the one before h (steps start at multiples of their size). Members that are
-    skipped are neutral for every carry.
+    `lo` and `hi` (>= 0) are values of dtype index before the loop. Let l be the least `lo` and h the greatest `hi` over their active
+    lanes: the loop takes the steps from the one that holds l up to the last one that holds a member before h; steps start at multiples
+    of their size. Members that are skipped are neutral for every carry.
     """
 
     axis: str

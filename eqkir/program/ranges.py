@@ -1,10 +1,11 @@
 """Ranges of ordered axes: outside which members a reduction or fold takes in nothing, as facts for rules.
 
-A predicate such as ``c <= i + k`` or ``offsets[g] <= c`` (an `Index` node, affine in the coordinate c with an integer weight) bounds its true
-members by a half space. On the other side the values that depend on the predicate are known: a select takes its alternative, a masked load
-its fill, and constants propagate (`Idle`). Where the operand of an operation that binds c becomes the neutral element there, or a traversal
-keeps its states, the members beyond the bound may be skipped; `with_ranges` records such operations and, for each axis, the bounds that hold
-for all of them, as values without the axis. Nothing is narrowed here: that is the choice of rules (ruleset ``narrow``).
+A predicate such as ``c <= i + k`` or ``offsets[g] <= c`` (an `Index` node, affine in the coordinate c with an integer weight) bounds
+its true members by a half space. On the other side the values that depend on the predicate are known: a select takes its alternative, a
+masked load its fill, and constants propagate (`Idle`). Where the operand of an operation that binds c becomes the neutral element there,
+or a traversal keeps its states, the members beyond the bound may be skipped; `with_ranges` records such operations and, for each axis,
+the bounds that hold for all of them, as values without the axis. Nothing is narrowed here: that is the choice of rules (ruleset
+``narrow``).
 
 ``0 * x`` is 0 for integers. For floats it is NaN where x is an infinity or a NaN, so a product with one zero factor counts as zero
 only under the permission ``zero_products``.

@@ -11,8 +11,9 @@ form            ``STAGE`` operations of the stage; ``SCOPE`` single assignment a
 operations      ``STRUCTURED`` attributes, operands, inits, closed regions; ``LABEL`` labels in scope, one traversal an axis
 values          ``TYPE`` dtypes; ``DIMS`` dimensions are the union of the operands', minus the bound label
 memory          ``COVER`` stores traverse their axes; ``WHOLE`` fragments cover extents; ``OWNER`` one owner an element; ``BOUNDS``;
-                ``NARROW`` what bounds of loops exclude is neutral; ``EFFECT`` each version made once; ``CROSS`` independent instances; ``VERSION`` order of loads and stores; ``PHASE`` what a
-                load sees; ``BUFFER`` written before read; ``MASK``, ``PADDING``, ``BARRIER`` (legal stage)
+                ``EFFECT`` each version made once; ``CROSS`` independent instances; ``VERSION`` order of loads and stores; ``PHASE`` what a
+                load sees; ``BUFFER`` written before read; ``NARROW`` what bounds of loops exclude is neutral; ``MASK``, ``PADDING``,
+                ``BARRIER`` (legal stage)
 ==============  ===================================================================================================================
 """
 
@@ -53,7 +54,7 @@ EXPLAIN = {
     "BUFFER": ("read before write", "An element of a workspace or `out` view may be read before it is written."),
     "MASK": ("mask does not exclude inactive lanes", "A store's mask, or a launch predicate, does not imply that the lanes are active."),
     "PADDING": ("inactive lanes count", "Inactive lanes of a reduction or contraction do not hold its neutral element."),
-    "NARROW": ("a skipped member counts", "A loop's bounds exclude a member that is not known to be neutral for all that the loop carries."),
+    "NARROW": ("a skipped member counts", "A loop's bounds exclude a member that is not known to be neutral for its carries."),
     "BARRIER": ("missing barrier", "A thread may overwrite an element that another thread of the instance has yet to load."),
 }
 CODES = {k: register(f"EQK-PRG-{k}", *v) for k, v in EXPLAIN.items()}

@@ -22,7 +22,8 @@ from eqkir.terms.prelude import PATHS, REQUESTS, SORTS
 _TABLE_FIELDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("axlab", "coordlab"), ("String", "L")),
     **dict.fromkeys(("lab", "step-block", "step-chunk", "step-whole", "vdt", "alias", "step-narrow"), ("String", "String")),
-    **dict.fromkeys(("looped", "chunked", "whole", "single", "sliced", "oneslice", "inslice", "loopable", "unordered", "narrowslices"), ("String",)),
+    **dict.fromkeys(("looped", "chunked", "whole", "single", "sliced", "oneslice", "inslice", "loopable", "unordered"), ("String",)),
+    "narrowslices": ("String",),
     **dict.fromkeys(("shared", "private", "en"), ("String",)),
     **dict.fromkeys(("VEC", "INST"), ("L",)),
     **dict.fromkeys(("late", "early"), ("String", "i64")),

@@ -23,6 +23,7 @@ from eqkir.driver.chain import Chain
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
 from eqkir.kir.envelope import Envelope, compare, envelope
+from eqkir.kir.helpers import link
 from eqkir.kir.inputs import VARIANTS, make_inputs
 from eqkir.kir.load import load_file
 from eqkir.kir.memory import ViewArg, clone
@@ -98,7 +99,7 @@ class Subject:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.kernel: Kernel = load_file(CORPUS / f"{name}.json").kernels[0]
+        self.kernel: Kernel = link(load_file(CORPUS / f"{name}.json")).kernels[0]
         self.entry: dict[str, Any] = shapes()[name]
         self.constexprs: dict[str, Any] = {p.id: p.default for p in self.kernel.params if isinstance(p, Constexpr)}
         self.integers = {k: int(v) for k, v in self.entry.get("scalars", {}).items() if isinstance(v, int)}
@@ -135,7 +136,8 @@ class Subject:
         """Inputs (not to be written) and the envelope of a case; None where the reference refuses the inputs as invalid."""
         if case not in self._cases:
             symbols = dict(case.symbols)
-            args = make_inputs(self.kernel, symbols, 7, case.variant, self.constexprs, self.entry.get("scalars"))
+            scalars, data = self.entry.get("scalars"), self.entry.get("data")
+            args = make_inputs(self.kernel, symbols, 7, case.variant, self.constexprs, scalars, data)
             try:
                 self._cases[case] = args, envelope(self.kernel, args, symbols, self.constexprs)
             except EqkirError:

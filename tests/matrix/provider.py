@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqkir.base.diagnostics import EqkirError
-from eqkir.base.expr import evaluate
 from eqkir.driver import programs
 from eqkir.driver.artifacts import digest
+from eqkir.driver.checks import steps
 from eqkir.kir.envelope import Envelope, compare
 from eqkir.kir.memory import ViewArg
-from eqkir.program.interp_space import Space
-from eqkir.program.model import Item, Loop, Program
+from eqkir.program.model import Program
 from tests.matrix.cells import ROOT, Cell, Subject, window
 from tests.matrix.stretch import stretched
 from tests.matrix.types import Case
@@ -43,20 +42,6 @@ def arrays(args: Mapping[str, Any]) -> tuple[dict[str, np.ndarray[Any, Any]], di
             size = v.memory.itemsize
             views[k] = np.ndarray(v.shape, v.memory.dtype, v.memory, v.offset * size, tuple(s * size for s in v.strides))
     return views, scalars
-
-
-def steps(program: Program, symbols: Mapping[str, int]) -> int:
-    """Instances and loop iterations that one launch executes."""
-
-    def trips(items: Sequence[Item]) -> int:
-        n = 1
-        for i in items:
-            if isinstance(i, Loop):
-                extent = int(evaluate(program.axis[i.axis].extent, lambda a: symbols[a.args[0]]))
-                n += -(-extent // program.lanes(i.label)) * trips(i.body)
-        return n
-
-    return sum(Space(program, s, symbols).length * sum(trips(p) for p in s.phases) for s in program.segments)
 
 
 def affordable(subject: Subject, program: Program, n: int, at: int) -> list[Case]:
