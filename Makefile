@@ -9,11 +9,13 @@ JOBS ?= 2
 OUT ?= out
 ISSUE ?= 2
 TARGET ?= triton:nvidia-h200
+N ?= 5000
+SEED ?= 0
 
-.PHONY: help setup demo test test-all lint bench-gpu show clean
+.PHONY: help setup demo test test-all fuzz lint bench-gpu show clean
 
 help:
-	@echo "make demo | test | test-all | lint | bench-gpu | show ISSUE=n | clean"
+	@echo "make demo | test | test-all | fuzz N=5000 | lint | bench-gpu | show ISSUE=n | clean"
 
 setup: $(STAMP)
 
@@ -33,6 +35,10 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	@$(PY) -m pytest -q -n $(JOBS) -m 'slow or not slow'
+
+# Random kernels through every stage; exit status 1 on a mismatch or a cell of the table below its hits.
+fuzz: $(STAMP)
+	@$(PY) -m tools.fuzz --n $(N) --seed $(SEED) -j $(JOBS) --out $(OUT)/fuzz --json $(OUT)/fuzz/seed-$(SEED)/summary.json
 
 lint: $(STAMP)
 	@$(PY) -m ruff check .

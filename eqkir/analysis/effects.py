@@ -51,7 +51,7 @@ class StoreSite:
     """A store or update, or a buffer that is filled: its place, the version that it makes, and the points of `parallel`s (outermost
     first), the loops and the conditions around it."""
 
-    op: kir.Write | kir.Buffer
+    op: kir.Write | kir.Buffer | kir.AtomicLoad | kir.AtomicCompareExchange
     pointer: str
     version: int
     scope: tuple[str, ...]
@@ -73,6 +73,8 @@ class Effects:
     homes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # value or argument id -> loops around it
     conditions: dict[str, tuple[Condition, ...]] = field(default_factory=dict)  # value id -> when it is computed
     loops: dict[str, LoopInfo] = field(default_factory=dict)
+    #: results of atomic operations that hold old values: buffers that the operation fills, in version 1
+    kept: frozenset[str] = frozenset()
 
 
 def alias_classes(views: Sequence[View], noalias: Iterable[Sequence[str]] = ()) -> dict[str, int]:
@@ -130,10 +132,14 @@ class _Walk:
             if op.init is not None:
                 self.current[c] = 1
                 out.stores.append(StoreSite(op, at, 1, place.scope, place.loops, place.conditions))
-        elif isinstance(op, kir.Write):
+        elif isinstance(op, (kir.Write, kir.AtomicLoad, kir.AtomicCompareExchange)):
             c = out.alias.get(op.view, -1)
             self.current[c] = self.current.get(c, 0) + 1
             out.stores.append(StoreSite(op, at, self.current[c], place.scope, place.loops, place.conditions))
+            if op.results:
+                out.alias[op.results[0]] = 1 + max(out.alias.values(), default=-1)
+                out.versions[op.results[0]] = 1
+                out.kept |= {op.results[0]}
         elif isinstance(op, (kir.Break, kir.Continue)):
             out.loops[place.leaving].leaves.append(Leave(op, place.conditions[place.inside :]))
         elif isinstance(op, Parallel):

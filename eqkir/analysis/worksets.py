@@ -54,18 +54,37 @@ class Write:
     reads: tuple[Read, ...] = ()
     opaque: bool = False
     scope: Scope = frozenset()
-    atomic: bool = False  # combines: its own points may meet
+    atomic: bool = False  # its own points may meet
+    order: str = ""  # memory order of an atomic operation
+    effect: bool = True  # of the kernel; otherwise it fills a workspace
+    also: tuple[Write, ...] = ()  # what it writes besides: the workspace of old values
 
     def nest(self, own: Sequence[str]) -> tuple[str, ...]:
         """Axes traversed inside an instance."""
         return tuple(a for a in self.axes if a not in own)
 
 
+def parts(a: Read | Write) -> tuple[Read | Write, ...]:
+    """All that an access touches."""
+    return (a, *a.also) if isinstance(a, Write) else (a,)
+
+
 def conflict(a: Read | Write, b: Write, facts: Facts) -> bool:
     """Whether the two may touch one element."""
+    return any(_meet(x, y, facts) for x in parts(a) for y in parts(b))
+
+
+def _meet(a: Read | Write, b: Read | Write, facts: Facts) -> bool:
     if a.alias != b.alias:
         return False
     return a.view != b.view or a.opaque or b.opaque or not disjoint(a.ixs, b.ixs, facts)
+
+
+def ordered(a: Write, b: Write) -> bool:
+    """Whether `b`, after `a` in program order, may not come first: different operations of one point of a `parallel`, where a release
+    comes after what is before it, and an acquire before what is after it."""
+    fenced = a.order in ("acquire", "acq_rel") or b.order in ("release", "acq_rel")
+    return fenced and a.effect and b.effect and bool(a.scope & b.scope)
 
 
 # ------------------------------------------------------------------------------------------------ groups
@@ -85,8 +104,11 @@ def groups(writes: Sequence[Write], facts: Facts) -> list[tuple[int, ...]]:
         for p in sorted(w.producers):
             j = producer.setdefault(p, i)
             root[find(i)] = find(j)
-        for alias in {w.alias, *(r.alias for r in w.reads)}:
+        for alias in {*(x.alias for x in parts(w)), *(r.alias for r in w.reads)}:
             classes.setdefault(alias, []).append(i)
+        for j in range(i):
+            if ordered(writes[j], w):
+                root[find(i)] = find(j)
     for members in classes.values():
         for n, i in enumerate(members):
             for j in members[:n]:
@@ -122,7 +144,16 @@ def instance_axes(writes: Sequence[Write], facts: Facts) -> tuple[str, ...]:
 
 
 def separates(a: Read | Write, b: Write, own: Sequence[str], facts: Facts) -> frozenset[str]:
-    """Axes in `own` such that the two accesses touch different elements in instances that differ in one of them."""
+    """Axes in `own` such that the two accesses touch different elements in instances that differ in one of them (or are atomic, and the
+    author lets them meet)."""
+    out = frozenset(own)
+    for x in parts(a):
+        for y in parts(b):
+            out &= _separates(x, y, own, facts) if _meet(x, y, facts) else out
+    return out
+
+
+def _separates(a: Read | Write, b: Read | Write, own: Sequence[str], facts: Facts) -> frozenset[str]:
     out = frozenset(axis for _, axis in a.scope & b.scope) & frozenset(own)
     if a.view == b.view:
         same = [x for x, y in zip(a.ixs, b.ixs, strict=True) if x == y and coords(x) and coords(x) <= set(own)]
@@ -174,8 +205,9 @@ def _plan(writes: Sequence[Write], own: Sequence[str], facts: Facts, late: bool)
                 users.append((k, r.node))
                 continue
             edges += [(k, j, int(j in unsafe)) for j in over if j != k]
-            edges += [(j, k, 1) for j in range(n) if writes[j].alias == r.alias and writes[j].version <= r.version and j != k]
-        edges += [(j, k, 1) for j in range(k) if conflict(writes[j], w, facts)]
+            made = [j for j in range(n) if any(x.alias == r.alias and x.version <= r.version for x in parts(writes[j]))]
+            edges += [(j, k, 1) for j in made if j != k]
+        edges += [(j, k, 1) for j in range(k) if conflict(writes[j], w, facts) or ordered(writes[j], w)]
     number = {node: n + i for i, node in enumerate(copied)}
     for node, r in copied.items():
         c = number[node]

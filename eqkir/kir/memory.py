@@ -179,8 +179,9 @@ class Memory:
         address = np.full(full, r.offset, np.int64)
         for k, (c, n, s) in enumerate(zip(coords, r.shape, r.strides, strict=True)):
             bad = outside(c, n)
-            if bool(np.any(bad)) and bool(np.any(bad if ok is None else bad & ok)):
-                at = np.broadcast_to(c, full)[np.broadcast_to(bad if ok is None else bad & ok, full)].reshape(-1)[0]
+            touched = np.broadcast_to(bad if ok is None else bad & ok, full) if bool(np.any(bad)) else bad  # of no elements: none
+            if bool(np.any(bad)) and bool(np.any(touched)):
+                at = np.broadcast_to(c, full)[touched].reshape(-1)[0]
                 raise Trap("BOUNDS", f"coordinate {int(at)} on axis {k} of {r.name}, whose extent is {n}")
             wide = np.where(bad, 0, c).astype(np.int64) if bool(np.any(bad)) else c.astype(np.int64)
             address += wide * s

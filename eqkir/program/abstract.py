@@ -57,8 +57,12 @@ class VNode:
 class Put:
     """A store: ``view[ixs] = value`` where valid; it ends version `version - 1` of the view's alias class and makes `version`.
 
-    `mode` ``unique`` is a store whose valid members its author declares distinct; the others (``add max min and or xor``) combine
-    atomically instead: members may meet at one element, in any order.
+    `mode` ``unique`` is a store whose valid members its author declares distinct; the others (`ops.STORE_MODES`) are atomic: members may
+    meet at one element, in any order. Such an operation has a memory `order`, and happens once for each member: its old value, zero where
+    it is not valid, is kept in the workspace `into` at `at`, where one is named. `shared` are the points (of a `parallel`) that run
+    concurrently, each as ``axis#number`` of the `parallel`'s point: atomic operations that share a point may come in any order between
+    instances that differ along its axis. `deps` hold the
+    data operands of `ixs`, then the expected value of a ``compare_exchange``, then, with `into`, the constant true.
     """
 
     view: str
@@ -68,6 +72,10 @@ class Put:
     valid: int
     deps: tuple[int, ...] = ()
     mode: str = "store"
+    order: str = ""
+    shared: tuple[str, ...] = ()
+    into: str = ""
+    at: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

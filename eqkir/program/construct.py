@@ -11,6 +11,7 @@ Adding an operation: register its instantiation with `construct_env.construction
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import eqkir.program.construct_formats
 import eqkir.program.construct_ops
@@ -35,10 +36,9 @@ from eqkir.program.construct_memory import Access, access, filled
 from eqkir.program.construct_scans import turn
 from eqkir.program.construct_states import below
 from eqkir.program.construct_values import Values, bounds
-from eqkir.program.ops import STORE_MODES
+from eqkir.program.ops import COMBINING, PLAIN_MODES
 
 STORE_LIMIT = 256
-ATOMIC_MODES = tuple(m for m in STORE_MODES if m not in ("store", "unique"))
 STORES = register(
     "EQK-CON-STORES", "too many stores", f"Dependences between stores are analysed pairwise; a kernel has at most {STORE_LIMIT}."
 )
@@ -75,7 +75,7 @@ EFFECTS = {
     "buffer": "dtype shape init", "domain": "begin end step", "subregion": "domain begin end", "parallel": "domains body",
     "store": "view coords value valid",
     "unique_scatter": "view coords value valid", "scatter_reduce": "view coords value valid fn", "break": "cond values",
-    "continue": "cond values", **{f"atomic_{fn}": "view coords value valid order" for fn in ("add", "max", "min", "and", "or", "xor")},
+    "continue": "cond values", "atomic_store": "view coords value valid order",
 }  # fmt: skip
 
 
@@ -122,8 +122,7 @@ def store(v: Values, site: StoreSite) -> Effect | None:
 def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Mapping[int, str]) -> tuple[Effect | None, dict[int, str]]:
     """The store, and the axes that its dimensions would have."""
     op = site.op
-    name, value = (op.results[0], op.init) if isinstance(op, kir.Buffer) else (op.view, op.value)
-    assert value is not None
+    name, value = (op.results[0], op.init) if isinstance(op, kir.Buffer) else (op.view, getattr(op, "value", None))
     axes = list(around)
     shape: list[Expr] = []
     for s in [v.resource(name)] if isinstance(op, kir.Buffer) else [v.shape(id) for id in (*op.coords, *((op.valid,) if op.valid else ()))]:
@@ -161,15 +160,22 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     v.env = outer
     if v.is_const(valid, "false"):
         return None, dims
-    node = v.node(*v.operand(value, at))
+    node = v.const(0, v.element(name)) if value is None else v.node(*v.operand(value, at))
+    if isinstance(op, kir.AtomicCompareExchange):
+        deps = (*deps, v.node(*v.operand(op.expected, at)))
     plain = tuple(a for a in axes if v.kind_of[a] != "seg")
     if mode == "store" and (deps or (data(v, valid) and not injective(exprs, plain, v.facts))):
         mode = "unique"
     scope = frozenset((p, v.point_axis[p]) for p in site.scope if p in v.point_axis)
     loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops)
-    return Effect(
-        name, v.effects.alias[name], site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops
-    ), dims  # fmt: skip
+    out = Effect(name, v.effects.alias[name], site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops)
+    if mode not in PLAIN_MODES:
+        out = replace(out, order=getattr(op, "order", "relaxed"))
+    if isinstance(op, (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicCompareExchange)) and op.results:
+        kept = tuple(map(v.fold, (*v.owner(op.results[0]), *at)))
+        out = replace(out, into=op.results[0], at=kept, into_alias=v.effects.alias[op.results[0]])
+        v.env = outer
+    return out, dims
 
 
 def data(v: Values, valid: int) -> bool:
@@ -178,18 +184,19 @@ def data(v: Values, valid: int) -> bool:
 
 
 def mode_of(site: StoreSite) -> str:
-    """``store``, ``unique`` (injective by the author's word) or how it combines. Raises EQK-CON-ATOMIC."""
+    """``store``, ``unique`` (injective by the author's word) or the atomic operation. Raises EQK-CON-ATOMIC."""
     match site.op:
         case kir.Store() | kir.Buffer():
             return "store"
         case kir.UniqueScatter():
             return "unique"
-        case kir.ScatterReduce(fn=fn) if fn in ATOMIC_MODES:
+        case kir.ScatterReduce(fn=fn) if fn in COMBINING:
             return fn
-        case kir.AtomicUpdate() as op if op.order == "relaxed" and op.op.removeprefix("atomic_") in ATOMIC_MODES:
+        case kir.AtomicLoad() | kir.AtomicStore() as op:
+            return "get" if op.op == "atomic_load" else "put"
+        case kir.AtomicUpdate() | kir.AtomicCompareExchange() as op:
             return op.op.removeprefix("atomic_")
-    how = getattr(site.op, "fn", getattr(site.op, "order", ""))
-    raise fail(ATOMIC, f"{site.op.op} {how}", site.pointer, " ".join(ATOMIC_MODES), STAGE)
+    raise fail(ATOMIC, f"{site.op.op} {getattr(site.op, 'fn', '')}", site.pointer, " ".join(COMBINING), STAGE)
 
 
 def chosen(kernel: Kernel, given: Mapping[str, bool | int | float | str], pointer: str) -> dict[str, bool | int | float]:

@@ -52,6 +52,5 @@ SLICE = register(
     "Values of a slice have one axis of the slice's extent; it is reduced, or it is the axis of an output.",
 )  # fmt: skip
 ATOMIC = register(
-    "EQK-CON-ATOMIC", "an atomic operation with a result that is used, or with an order",
-    "Updates whose old values nobody reads, of order `relaxed`, are constructed: add max min and or xor.",
+    "EQK-CON-ATOMIC", "a scattered reduction without an atomic form", "Scattered reductions are constructed by: add max min and or xor.",
 )  # fmt: skip

@@ -10,7 +10,7 @@ from eqkir.base.expr import Expr
 
 @dataclass(frozen=True)
 class Effect:
-    """A store: `axes` is its iteration space, outermost first."""
+    """A store: `axes` is its iteration space, outermost first. The expected value of a compare-exchange is the last of `deps`."""
 
     view: str
     alias: int
@@ -24,6 +24,10 @@ class Effect:
     pointer: str
     mode: str = "store"  # or ``unique``: declared injective; or how it combines with what is there
     loops: tuple[tuple[str, str], ...] = ()  # ordered loops around it and their axes
+    order: str = ""  # of an atomic operation
+    into: str = ""  # the workspace that keeps old values (a result of the operation), at the coordinates `at`, and its alias class
+    at: tuple[Expr, ...] = ()
+    into_alias: int = -1
 
     @property
     def roots(self) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from eqkir.program.construct_nests import Renamer, Tiers, misplaced, renamed, sc
 from eqkir.program.construct_states import rebuilt, shared
 from eqkir.program.construct_values import Values
 from eqkir.program.lower import SCANS, scan_axis
+from eqkir.program.ops import PLAIN_MODES
 
 #: rounds of renaming bound axes; each settles the operations of one depth
 RENAMINGS = 64
@@ -35,9 +36,9 @@ TRAVERSAL = register(
 
 def finish(v: Values, stores: Sequence[Effect], abi: Abi) -> Abstract:
     """Groups, phases and names; the result has an arena of its own that holds what the stores need and nothing else."""
-    effects = placed(v, stores)
+    effects = useful(v, placed(v, stores))
     alias = {x.name: x.alias for x in abi.views} | {w: v.alias_of(w) for w in v.views_kept}
-    written = {e.alias for e in effects}
+    written = {a for e in effects for a in (e.alias, e.into_alias)}
 
     def facts(es: Sequence[Effect]) -> list[Write]:
         watched = Watched(v.program, alias, written)
@@ -58,6 +59,13 @@ def finish(v: Values, stores: Sequence[Effect], abi: Abi) -> Abstract:
         apart, writes, own = separated(v, mine, facts)
         out.group(f"g{n}", apart, own, plan(writes, own, v.facts))
     return out.program()
+
+
+def useful(v: Values, effects: Sequence[Effect]) -> list[Effect]:
+    """The effects; old values that nothing reads are not kept. (A compare-exchange always has a place for them.)"""
+    p = v.program
+    read = {p.nodes[i].attrs[0] for i in reachable(p, [r for e in effects for r in e.roots]) if p.nodes[i].op == "Load"}
+    return [e if e.into in read or e.mode == "compare_exchange" else replace(e, into="", at=(), into_alias=-1) for e in effects]
 
 
 def separated(v: Values, mine: list[Effect], facts: FactsOf) -> tuple[list[Effect], list[Write], tuple[str, ...]]:
@@ -128,10 +136,10 @@ def named(v: Values, e: Effect, own: Sequence[str], add: Callable[[str, Expr], E
     """The index map; axes that nothing names, and that no instance owns, are added to its first expression. (What combines with the
     element may name an axis by its value too.)"""
     ixs = list(e.ixs)
-    if e.mode in ("store", "unique"):
+    if e.mode in PLAIN_MODES:
         missing = [a for a in e.axes if a not in own and not any(a in axes_in(x) for x in ixs)]
     else:
-        read = frozenset().union(*map(axes_in, ixs), *map(v.program.free, e.roots))
+        read = frozenset().union(*map(axes_in, (*ixs, *e.at)), *map(v.program.free, e.roots))
         missing = [a for a in e.axes if a not in read]
     if missing and not ixs:
         raise fail(TRAVERSAL, f"a store of {len(missing)} axes to {e.view}, which has none", e.pointer, stage=STAGE)
@@ -181,7 +189,7 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
             i, n.attrs[0], alias[n.attrs[0]], n.attrs[1], n.attrs[2], p.free(i), i in direct, spans.get(i, frozenset()),
             len(n.args) > 2, v.load_scopes[i],
         ))  # fmt: skip
-    atomic = e.mode not in ("store", "unique")
+    atomic = e.mode not in PLAIN_MODES
     mapped = frozenset(e.axes) if atomic else frozenset().union(*(coords(x) for x in e.ixs), *(p.free(d) for d in e.deps))
     bound = frozenset(bound_axis(p.nodes[i]) for i in below if p.nodes[i].op in BOUND) | scanned(p, e.roots)
     bound |= {a for a in e.axes if v.kind_of[a] in ("seg", "mem")}
@@ -191,7 +199,14 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
         if p.nodes[i].op == "Load" or p.nodes[i].op in (*BOUND, *SCANS) or any(a in data for a in p.nodes[i].args):
             data.add(i)
     computed = frozenset(i for i in data if p.nodes[i].op != "Load")
-    return Write(e.view, e.alias, e.version, e.ixs, axes, mapped, bound, computed, tuple(reads), bool(e.deps), e.scope, atomic)
+    also: tuple[Write, ...] = ()
+    if e.into:
+        also = (Write(e.into, e.into_alias, 1, e.at, axes, frozenset(e.axes), bound, computed, scope=e.scope),)
+    opaque = len(e.deps) > (e.mode == "compare_exchange")
+    return Write(
+        e.view, e.alias, e.version, e.ixs, axes, mapped, bound, computed, tuple(reads), opaque, e.scope, atomic, e.order,
+        e.view not in v.kept, also,
+    )  # fmt: skip
 
 
 def reachable(p: Abstract, roots: Sequence[int], leaves: Collection[int] = ()) -> list[int]:
@@ -269,7 +284,14 @@ class _Finished:
         """A store; axes that its index map does not name, and that no instance owns, are named by a term that is always zero."""
         ixs = named(self.v, e, own, lambda a, x: x + floordiv(Coord(a), self.v.extent_of[a]))
         exprs, deps = tuple(map(c.expr, ixs)), tuple(map(c.node, e.deps))
-        return Put(self.view(e.view), e.version, exprs, c.node(e.value), c.node(e.valid), deps, e.mode)
+        value, valid = c.node(e.value), c.node(e.valid)
+        if e.mode in PLAIN_MODES:
+            return Put(self.view(e.view), e.version, exprs, value, valid, deps, e.mode)
+        points = list(self.v.effects.points)
+        shared = tuple(sorted(f"{c.names[a]}#{points.index(p)}" for p, a in e.scope))
+        into, at = (self.view(e.into), tuple(map(c.expr, e.at))) if e.into else ("", ())
+        deps += (self.out.const("true", "bool"),) if e.into else ()
+        return Put(self.view(e.view), e.version, exprs, value, valid, deps, e.mode, e.order, shared, into, at)
 
     def view(self, name: str) -> str:
         """The final name of a view or workspace."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqkir.base.diagnostics import fail
-from eqkir.base.expr import Coord, Dep, Expr, coords, substitute
+from eqkir.base.expr import Coord, Expr, coords
 from eqkir.program.abstract import axes_in
 from eqkir.program.construct_codes import SCAN, SLICE, STAGE
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_env import Ixs
-from eqkir.program.construct_memory import inbounds, members
+from eqkir.program.construct_memory import inbounds, members, together
 from eqkir.program.construct_states import open_forms
 from eqkir.program.construct_values import Values
 
@@ -95,17 +95,6 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
     v.load_scopes[load] = v.load_scopes.get(load, scope) & scope
     v.load_loops.setdefault(load, frozenset())
     return load
-
-
-def together(v: Values, exprs: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
-    """Index expressions over one list of data operands."""
-    deps: list[int] = []
-    out = []
-    for e in exprs:
-        r, ds = v.resolved(e, ())
-        deps += [d for d in ds if d not in deps]
-        out.append(substitute(r, {Dep(i): Dep(deps.index(d)) for i, d in enumerate(ds)}))
-    return tuple(out), tuple(deps)
 
 
 def number(axis: str) -> tuple[int, int, bool]:

@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Protocol
 
 from eqkir.analysis.effects import Condition
+from eqkir.base.dtypes import FLOATS, bits
 from eqkir.base.expr import ZERO, Dep, Expr, Sym, atoms, conj, le, lt, substitute
 from eqkir.kir import model as kir
 from eqkir.program import construct_index as ix
@@ -67,6 +68,17 @@ def inbounds(v: Values, valid: int, exprs: Sequence[Expr], deps: Sequence[int], 
     return valid
 
 
+def together(v: Values, exprs: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[int, ...]]:
+    """Index expressions over one list of data operands."""
+    deps: list[int] = []
+    out = []
+    for e in exprs:
+        r, ds = v.resolved(e, ())
+        deps += [d for d in ds if d not in deps]
+        out.append(substitute(r, {Dep(i): Dep(deps.index(d)) for i, d in enumerate(ds)}))
+    return tuple(out), tuple(deps)
+
+
 def members(v: Values, valid: int, ixs: Sequence[Expr], free: frozenset[str] = frozenset()) -> int:
     """`valid`, and every coordinate is that of a member."""
     for name in sorted({a.args[0] for e in ixs for a in atoms(e) if a.op == "sym" and a.args[0].startswith("#")}):
@@ -90,6 +102,39 @@ def _load(v: Values, op: kir.Load, n: int, ixs: Ixs) -> Steps:
     v.load_scopes[node] = v.load_scopes.get(node, scope) & scope
     v.load_loops[node] = v.load_loops.get(node, frozenset()) | frozenset(v.effects.homes[id])
     return node
+
+
+ATOMIC = "view coords value valid order"
+
+
+@construction("atomic_load", "view coords valid order")
+@construction("atomic_compare_exchange", f"{ATOMIC} expected")
+@construction("atomic_exchange", ATOMIC)
+@construction("atomic_add", ATOMIC)
+@construction("atomic_max", ATOMIC)
+@construction("atomic_min", ATOMIC)
+@construction("atomic_and", ATOMIC)
+@construction("atomic_or", ATOMIC)
+@construction("atomic_xor", ATOMIC)
+def _old(v: Values, op: kir.AtomicUpdate | kir.AtomicLoad | kir.AtomicCompareExchange, n: int, ixs: Ixs) -> Steps:
+    """What the operation found (zero where it was not valid): it happens once, as a statement that keeps its old values in a workspace.
+    Whether a compare-exchange succeeded follows from its old value."""
+    id = op.results[0]
+    dtype = v.element(id)
+    place, deps = together(v, (*v.owner(id), *ixs))
+    valid = inbounds(v, members(v, v.const(True, "bool"), ixs), place, deps, v.views_kept[id][1], False)
+    old = v.make("Load", (id, 1, place), (valid, v.const(0, dtype), *deps), dtype)
+    scope = frozenset((p, v.point_axis[p]) for p in v.effects.scopes[id] if p in v.point_axis)
+    v.load_scopes[old] = v.load_scopes.get(old, scope) & scope
+    v.load_loops[old] = v.load_loops.get(old, frozenset()) | frozenset(v.effects.homes[id])
+    if n == 0 or not isinstance(op, kir.AtomicCompareExchange):
+        return old
+    want = yield v.operand(op.expected, ixs)
+    if dtype in FLOATS:
+        word = f"u{bits(dtype)}"
+        old, want = (v.make("Bitcast", (word,), (x,), word) for x in (old, want))
+    same = v.make("Bin", ("eq",), (old, want), "bool")
+    return same if op.valid is None else both(v, (yield v.operand(op.valid, ixs)), same)
 
 
 @construction("gather", "x coords valid fill", records=False)
@@ -117,4 +162,4 @@ def _assume(v: Values, op: kir.AssumeInBounds, n: int, ixs: Ixs) -> Steps:
     return (yield op.x, ixs)
 
 
-__all__ = ["Access", "access", "members"]
+__all__ = ["Access", "access", "inbounds", "members", "together"]

@@ -85,13 +85,13 @@ class Values(Nodes):
         if name in self.views:
             return tuple(self.extent(lift(e)) for e in self.views[name].shape)
         t = self.types[name]
-        assert isinstance(t, BufferType)
+        assert isinstance(t, BufferType) or (isinstance(t, TensorType) and name in self.effects.kept)
         return tuple(map(self.extent, t.shape))
 
     def element(self, name: str) -> str:
         """The dtype of a view or buffer."""
         t = self.types.get(name)
-        return t.dtype if isinstance(t, BufferType) else self.views[name].dtype
+        return t.dtype if isinstance(t, (BufferType, TensorType)) else self.views[name].dtype
 
     def owner(self, name: str) -> tuple[Expr, ...]:
         """Coordinates of the buffer that belongs to the current points and steps: each has one of its own, in one workspace."""

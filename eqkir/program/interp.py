@@ -47,6 +47,7 @@ class Options:
             raise ValueError(f"order is one of {ORDERS}")
         self.order, self.rng, self.base = order, np.random.default_rng(seed), 0
         self.nan = seed % 2 == 0
+        self.domains: dict[tuple[str, tuple[str, ...]], int] = {}
 
     def poison(self, dtype: str) -> Any:
         """A garbage scalar: NaN for floats under an even seed and some number under an odd one, random bits otherwise."""
@@ -54,6 +55,10 @@ class Options:
         if dtype in FLOATS:
             return np.asarray(np.nan if self.nan else self.rng.standard_normal() * 100).astype(t)[()]
         return t.type(bool(self.rng.integers(2))) if dtype == "bool" else np.frombuffer(self.rng.bytes(t.itemsize), t)[0]
+
+    def domain(self, key: tuple[str, tuple[str, ...]]) -> int:
+        """The number of a sharing domain: group and axes."""
+        return self.domains.setdefault(key, len(self.domains))
 
     def site(self, n: int) -> int:
         return self.base + n
@@ -313,6 +318,8 @@ def _touch_instance(
                     walk(i.body, {**at, **inside})
             elif isinstance(i, Store):
                 access("store", i.view, i.ixs, i.dims, at)
+                if i.into:
+                    access("store", i.into, i.at, i.dims, at)
             elif isinstance(i, Let) and i.op in ("Load", "LoadM"):
                 access("load", i.attrs[0], i.attrs[2], i.dims, at)
 

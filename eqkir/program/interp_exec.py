@@ -18,10 +18,11 @@ from eqkir.program import interp_scalar as S
 from eqkir.program.abi import axis_of, parameter
 from eqkir.program.interp_clock import Clock
 from eqkir.program.interp_loop import compile_loop
-from eqkir.program.interp_memory import MANY, Array, View, Write
+from eqkir.program.interp_memory import MANY, Array, View
 from eqkir.program.interp_pointwise import EXPR, pointwise_function
 from eqkir.program.interp_reduce import Reducer
 from eqkir.program.interp_space import Space
+from eqkir.program.interp_store import meet, store
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Segment, Store
 
 Value = Any  # Array or tuple of Arrays
@@ -108,7 +109,7 @@ class Compiler:
 
             return go
         if isinstance(i, Store):
-            return self.store(i, where)
+            return store(self, i, where)
         assert isinstance(i, Loop)
         return compile_loop(self, i, where)
 
@@ -362,32 +363,6 @@ class Compiler:
             return int(b.ids[0]) if b.ids.size == 1 else MANY
         ids = np.broadcast_to(b.ids.reshape((-1,) + (1,) * (e.ndim - 1)), e.shape)
         return ids.reshape(-1) if mask is None else ids[mask]
-
-    def store(self, x: Store, where: str) -> Run:
-        dims = self.lanes(x.dims)
-        view = self.views[x.view]
-        place = self.place(view, x.ixs, x.dims, dims, x.deps, where)
-        value, valid = self.operand(x.value, dims), self.operand(x.valid, dims)
-        live, sizes = self.active(x.dims if self.structured else (), dims), self.sizes(dims)
-        self.site += 1
-        site, time, going = self.opts.site(self.site), self.time(x.view, x.version), self.going(dims)
-
-        def go(b: Batch) -> None:
-            act = meet(live(b), going(b))
-            mask = valid(b) if act is None else valid(b) & act
-            e = place(b, mask)
-            shape = (b.ids.size, *sizes)
-            mask = np.broadcast_to(mask, shape)
-            ids = np.broadcast_to(b.ids.reshape((-1,) + (1,) * len(sizes)), shape)
-            put = view.store if x.mode in ("store", "unique") else view.combine
-            put(np.broadcast_to(e, shape)[mask], np.broadcast_to(value(b), shape)[mask], Write(time(b), site, x.mode, where), ids[mask])
-
-        return go
-
-
-def meet(a: Array | None, b: Array | None) -> Array | None:
-    """Both sets; None is everything."""
-    return b if a is None else a if b is None else a & b
 
 
 def last(x: Array, active: Array | None, axis: int) -> Array:

@@ -98,6 +98,8 @@ class Memory:
         self.wrote = np.zeros(n, np.int64)
         self.read = np.full(n, -1, np.int64)
         self.site = np.full(n, -1, np.int32)
+        self.domain = np.full(n, -1, np.int64)  # of the last atomic operation: its sharing domain, and which part of it
+        self.part = np.full(n, -1, np.int64)
 
 
 def address(memory: Array) -> int:
@@ -131,12 +133,14 @@ def memories(buffers: dict[str, Buffer], written: set[str], check: bool) -> dict
 
 @dataclass(frozen=True)
 class Write:
-    """What a store says of its writes: the version's time (`interp_clock`); `site` numbers stores of the program."""
+    """What a store says of its writes: the version's time (`interp_clock`); `site` numbers stores of the program. Atomic operations of one
+    sharing `domain` (-1: none) come in any order between instances of one part of it."""
 
     version: int
     site: int
     mode: str
     where: str
+    domain: int = -1
 
 
 #: mode of an atomic store -> binary function, and numpy's
@@ -228,15 +232,16 @@ class View:
             m.site[g] = site
         self.buffer.memory[e] = values
 
-    def combine(self, e: Array, values: Array, w: Write, who: Array) -> None:
-        """Combine atomically into flat indices, which may repeat; `who` is the instance of each. Instances may meet at an element that
-        nothing but this one store touches."""
+    def atomic(self, e: Array, values: Array, expected: Array | None, w: Write, who: Array, part: Array, how: tuple[bool, bool]) -> Array:
+        """Act atomically on flat indices, which may repeat, one after another; the old values. `who` and `part` are the instance of each
+        and its part of the sharing domain. Instances may meet at an element that nothing but this one store touches, or operations of
+        one part of one domain. `how`: whether the last lane comes first, and whether nobody wants the old values (zeros then)."""
         m = self.memory
         if m.tracked and e.size:
-            g, ids = self._granules(e), self._spread(who)
+            g, ids, parts = self._granules(e), self._spread(who), self._spread(part)
             owner, seen = m.writer[g], m.reader[g]
-            again = m.site[g] == w.site
-            if self.must_write and (owner == NOBODY).any():
+            again = (m.site[g] == w.site) | ((m.domain[g] == w.domain) & (m.part[g] == parts) & (w.domain >= 0))
+            if self.must_write and w.mode != "put" and (owner == NOBODY).any():
                 raise fail(UNWRITTEN, f"{self.name}: combined with elements that nothing wrote", w.where, stage="interpret")
             if (((owner != NOBODY) & (owner != ids) & ~again) | ((seen != NOBODY) & (seen != ids))).any():
                 raise fail(CROSS, f"{self.name}: an element combined here is touched by another instance", w.where, stage="interpret")
@@ -244,8 +249,37 @@ class View:
                 raise fail(VERSION, f"{self.name}: version {w.version} is made after a load or store of it", w.where, stage="interpret")
             m.writer[g] = np.where((owner == NOBODY) | (owner == ids), ids, MANY)
             m.writer[g[m.writer[g] != ids]] = MANY
-            m.wrote[g], m.site[g] = w.version, w.site
-        self._accumulate(e, values, w.mode)
+            m.wrote[g], m.site[g] = np.maximum(m.wrote[g], w.version), w.site
+            m.domain[g], m.part[g] = w.domain, parts
+        if how[1] and w.mode in ATOMIC:
+            self._accumulate(e, values, w.mode)
+            return np.zeros_like(values)
+        return self._serial(e, values, expected, w.mode, how[0])
+
+    def _serial(self, e: Array, values: Array, expected: Array | None, mode: str, backwards: bool) -> Array:
+        """One operation after another, in rounds of distinct elements; the old values."""
+        dtype = next(d for d, t in NUMPY.items() if t == self.buffer.memory.dtype)
+        lanes = np.arange(e.size)[::-1] if backwards else np.arange(e.size)
+        lanes = lanes[np.argsort(e[lanes], kind="stable")]
+        first = np.flatnonzero(np.r_[True, e[lanes][1:] != e[lanes][:-1]]) if e.size else np.empty(0, np.int64)
+        rank = np.arange(e.size) - np.repeat(first, np.diff(np.r_[first, e.size]))
+        rounds = np.argsort(rank, kind="stable")
+        ends = np.flatnonzero(np.diff(rank[rounds])) + 1
+        out = np.zeros_like(values)
+        for at in np.split(lanes[rounds], ends):
+            old = self.buffer.memory[e[at]]
+            new = values[at]
+            if mode == "get":
+                new = old
+            elif mode == "compare_exchange":
+                assert expected is not None
+                bits = np.dtype(f"u{old.itemsize}")
+                new = np.where(old.view(bits) == np.ascontiguousarray(expected[at]).view(bits), new, old)
+            elif mode in ATOMIC:
+                new = S.binary(ATOMIC[mode][0], old, new, dtype)
+            out[at] = old
+            self.buffer.memory[e[at]] = new
+        return out
 
     def _accumulate(self, e: Array, values: Array, mode: str) -> None:
         """One combination after another; below f32 in rounds of distinct elements, each rounded to the dtype."""

@@ -193,7 +193,7 @@ def _fma64_exact(a: float, b: float, c: float) -> float:
     try:
         return v.numerator / v.denominator
     except OverflowError:
-        return math.copysign(math.inf, v)
+        return math.inf if v > 0 else -math.inf
 
 
 def _fma64(a: Array, b: Array, c: Array) -> Array:

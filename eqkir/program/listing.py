@@ -67,8 +67,9 @@ def _block(items: tuple[Item, ...], pad: str, names: dict[int, str]) -> list[str
             case Store():
                 deps = f" by {_ids(i.deps)}" if i.deps else ""
                 mask = "mask" if i.masked else "where"
-                how = "store" if i.mode == "store" else f"atomic {i.mode}"
-                out.append(f"{pad}{how} {i.view}.{i.version}[{_exprs(i.ixs)}]{deps} = %{i.value} {mask} %{i.valid}{_dims(i.dims)}")
+                kept = f", old to {i.into}[{_exprs(i.at)}]" if i.into else ""
+                how = i.mode if not i.atomic else " ".join(x for x in ("atomic", i.mode, i.order, i.scope) if x)
+                out.append(f"{pad}{how} {i.view}.{i.version}[{_exprs(i.ixs)}]{deps} = %{i.value} {mask} %{i.valid}{_dims(i.dims)}{kept}")
             case Barrier():
                 out.append(f"{pad}barrier")
             case Loop():

@@ -86,7 +86,7 @@ class Facts:
     def put_axes(self, s: Put) -> frozenset[str]:
         """The iteration space of a store: axes of its index map, its data-dependent coordinates, its value and its validity."""
         inside = self.program.inside(s.view, s.version)
-        return frozenset(inside).union(*(axes_in(e) for e in s.ixs), *(self.program.free(i) for i in self.put_roots(s)))
+        return frozenset(inside).union(*(axes_in(e) for e in (*s.ixs, *s.at)), *(self.program.free(i) for i in self.put_roots(s)))
 
     def put_depth(self, s: Put) -> int:
         return max(self.depth(i) for i in self.put_roots(s))
@@ -94,7 +94,8 @@ class Facts:
     def nest(self, s: Put) -> tuple[str, ...]:
         """Loop axes of a store: ordered loops around it, those that its index map names, then the others; scanned ones come last."""
         kinds = {a.name: a.kind for a in self.program.axes}
-        axes = [*self.program.inside(s.view, s.version), *(a for e in s.ixs for a in sorted(axes_in(e))), *sorted(self.put_axes(s))]
+        named = (a for e in (*s.ixs, *s.at) for a in sorted(axes_in(e)))
+        axes = [*self.program.inside(s.view, s.version), *named, *sorted(self.put_axes(s))]
         names = dict.fromkeys(a for a in axes if kinds[a] not in ("own", "mem"))
         scanned = {scan_axis(self.program.nodes[i]) for i in reachable(self.program, [s]) if self.program.nodes[i].op in SCANS}
         return tuple(sorted(names, key=lambda a: a in scanned))
@@ -110,6 +111,11 @@ def reachable(p: Abstract, puts: Iterable[Put]) -> list[int]:
             seen.add(i)
             todo += p.nodes[i].args
     return sorted(seen)
+
+
+def put_attrs(s: Put) -> tuple[object, ...]:
+    """The attributes of a store's term, in the order of the operation table; ``-`` where there is none."""
+    return s.view, s.version, s.ixs, s.mode, s.order or "-", " ".join(s.shared) or "-", s.into or "-", s.at
 
 
 Context = frozenset[str]
@@ -281,7 +287,7 @@ class Realizer:
         deps = tuple(self.at(x, path, k, d) for d in s.deps)
         return self.dag.make(
             RNode(
-                "SStore", own, path, (s.view, s.version, s.ixs, s.mode), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps)
+                "SStore", own, path, put_attrs(s), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps)
             )
         )
 

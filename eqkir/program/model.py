@@ -17,7 +17,8 @@ RedTree       (fn, label)                   a -> without that label: one fragmen
 RedNTree      (label, Region)               idents…, elems… -> tuple
 ConWhole      (impl, label)                 a, b -> impl ``mma`` (matrix unit) or ``fma`` (multiply and reduce); result dtype accumulates
 ConAccWhole   (impl, label)                 a, b, init
-Store (item)  Put-like, see `Store`
+Store (item)  Put-like, see `Store`; `deps`: data operands of the index map, then the expected value of a ``compare_exchange``, then,
+              with `into`, where the old value is kept
 Scan          (fn, label)                   a -> inclusive forward scan of the active lanes of that label
 ScanN         (label, Region)               elems… -> tuple
 Last          (label,)                      a -> the value in the last active lane of that label
@@ -54,6 +55,7 @@ from typing import Any, Union
 
 from eqkir.base.expr import Expr, Int, Param, Sym, ceildiv, product
 from eqkir.program.abi import Abi, Axis, axis_of, parameter, step_parameter, traversal
+from eqkir.program.ops import PLAIN_MODES
 
 # ------------------------------------------------------------------------------------------------ program space
 #: An order of instances: ("TAx", label) | ("TProd", a, b) row-major | ("TRev", a) last first | ("TInter", a) evens then odds |
@@ -142,7 +144,31 @@ class Store:
     deps: tuple[int, ...]
     dims: tuple[str, ...]
     masked: bool = False
-    mode: str = "store"  # or ``unique``: a store declared injective by its author; or an atomic combination: add max min and or xor
+    mode: str = "store"  # or ``unique``: a store declared injective by its author; or an atomic operation (`ops.STORE_MODES`)
+    order: str = ""  # memory order of an atomic operation
+    shared: tuple[str, ...] = ()  # as in `abstract.Put`
+    into: str = ""  # workspace that keeps the old value (zero where not valid), at `at`, in version 1
+    at: tuple[Expr, ...] = ()
+    scope: str = ""  # legal stage, atomic operations: who takes part, `ops.SCOPES`
+
+    @property
+    def atomic(self) -> bool:
+        return self.mode not in PLAIN_MODES
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Data operands of the index map."""
+        return self.deps[: len(self.deps) - (self.mode == "compare_exchange") - bool(self.into)]
+
+    @property
+    def expected(self) -> int:
+        """The expected value of a ``compare_exchange``; -1 of other modes."""
+        return self.deps[-1 - bool(self.into)] if self.mode == "compare_exchange" else -1
+
+    @property
+    def live(self) -> int:
+        """Where the old value is kept: the constant true, and in the legal stage the active lanes; -1 where it is not kept."""
+        return self.deps[-1] if self.into else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +234,31 @@ class Program:
         """The labels that are fragment dimensions (those with a parameter, whatever its value)."""
         return tuple(d for d in dims if parameter(d))
 
+    def alone(self, alias: int) -> bool:
+        """Whether one instance touches an alias class, for all launches."""
+        views = {v.name for v in self.abi.views if v.alias == alias}
+        users = [s for s in self.segments if any(touched(ph) & views for ph in s.phases)]
+        sizes = [self.axis[axis_of(x)].extent.value for s in users for x in order_labels(s.order)]
+        return len(users) <= 1 and all(n is not None and n <= 1 for n in sizes)
+
     def length(self, s: Segment) -> Expr:
         """Instances of a segment, parameters bound: a launch expression."""
         from eqkir.base.expr import substitute
 
         return substitute(order_size(s.order, self.axis), {Param(p): Int(v) for p, v in self.bindings.items()})
+
+
+def touched(items: tuple[Item, ...]) -> set[str]:
+    """Views that a block loads from or stores to."""
+    out: set[str] = set()
+    for i in items:
+        if isinstance(i, Loop):
+            out |= touched(i.body)
+        elif isinstance(i, Store):
+            out |= {i.view, *([i.into] if i.into else [])}
+        elif isinstance(i, Let) and i.op in ("Load", "LoadM"):
+            out.add(i.attrs[0])
+    return out
 
 
 def step(loop: Loop) -> Expr:

@@ -88,7 +88,14 @@ BINARY = (
 )  # fmt: skip
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 TERNARY = ("select", "fma")
-#: modes of a store: a plain one (``unique``: its author declares that no two valid points are one element), or an atomic combination
-STORE_MODES = ("store", "unique", "add", "max", "min", "and", "or", "xor")
+#: modes of a store: a plain one (``unique``: its author declares that no two valid points are one element), or an atomic operation: a
+#: combination, ``exchange``, ``compare_exchange``, ``put`` (an atomic store) or ``get`` (an atomic load, which changes nothing)
+PLAIN_MODES = ("store", "unique")
+COMBINING = ("add", "max", "min", "and", "or", "xor")
+STORE_MODES = (*PLAIN_MODES, *COMBINING, "exchange", "compare_exchange", "put", "get")
+#: memory orders of atomic operations; a plain store has none
+MEMORY_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
+#: who takes part in an atomic operation (legal stage): the threads of one instance, or those of all
+SCOPES = ("instance", "device")
 #: heads of orders -> number of order operands (``TAx`` has a label instead)
 ORDERS = {"TAx": 0, "TUnit": 0, "TRev": 1, "TInter": 1, "TProd": 2, "TSwz": 2}

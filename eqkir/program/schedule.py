@@ -211,7 +211,9 @@ class _Phase:
 
     def _memory(self) -> None:
         """Dependences through memory: older loads before the store that ends their version, younger ones after the store that made it."""
-        touch = [(i, *self.dag.nodes[i].attrs[:3]) for i in self.used if self.dag.nodes[i].op in ("FLoad", "SStore")]
+        nodes = self.dag.nodes
+        touch = [(i, *nodes[i].attrs[:3]) for i in self.used if nodes[i].op in ("FLoad", "SStore")]
+        touch += [(i, nodes[i].attrs[6], 1, nodes[i].attrs[7]) for i in self.used if nodes[i].op == "SStore" and nodes[i].attrs[6] != "-"]
         stores = [t for t in touch if self.dag.nodes[t[0]].op == "SStore"]
         for s, sv, sver, six in stores:
             alias = self.abi.view(sv).alias
@@ -351,7 +353,10 @@ class _Phase:
                 return []
         if n.op == "SStore":
             value, valid, *deps = (self.ids[k] for k in flat(n.kids))
-            return [Store(n.attrs[0], n.attrs[1], n.attrs[2], value, valid, tuple(deps), self.dims(i, None), mode=n.attrs[3])]
+            view, version, ixs, mode, order, shared, into, at = n.attrs
+            dims = self.dims(i, None)
+            order, shared, into = (x if x != "-" else "" for x in (order, shared, into))
+            return [Store(view, version, ixs, value, valid, tuple(deps), dims, False, mode, order, tuple(shared.split()), into, at)]
         body, _ = self.split(i)
         args = tuple(self.ids[k] for k in body)
         op, attrs, dims = n.op[1:], n.attrs, self.dims(i, None)

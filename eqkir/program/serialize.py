@@ -18,10 +18,11 @@ from eqkir.base.expr import Expr
 from eqkir.program.abi import KINDS, Abi, Axis, ScalarParam, SymbolParam, ViewParam
 from eqkir.program.decode_json import Reader
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Order, Program, Region, Segment, Store
-from eqkir.program.ops import CARRIES, LETS, ORDERS, REGION_LETS, STAGES, STORE_MODES, OpSpec
+from eqkir.program.ops import CARRIES, LETS, MEMORY_ORDERS, ORDERS, REGION_LETS, SCOPES, STAGES, STORE_MODES, OpSpec
 
 VERSION = 1
 ROLES = ("in", "out", "inout", "workspace")
+ATOMIC = ("mode", "order", "shared", "into", "at", "scope")  # of a store; left out where empty
 DEPTH = 64  # nesting of loops and orders
 
 
@@ -95,10 +96,16 @@ def _item(x: Item) -> dict[str, Any]:
         case Store():
             return {
                 "store": x.view, "version": x.version, "ixs": [E.to_json(e) for e in x.ixs], "value": x.value, "valid": x.valid,
-                "deps": list(x.deps), "dims": list(x.dims), "masked": x.masked, "mode": x.mode,
+                "deps": list(x.deps), "dims": list(x.dims), "masked": x.masked, "mode": x.mode, **_sharing(x),
             }  # fmt: skip
         case Barrier():
             return {"barrier": True}
+
+
+def _sharing(x: Store) -> dict[str, Any]:
+    """What an atomic operation has besides."""
+    out: dict[str, Any] = {"order": x.order, "shared": list(x.shared), "into": x.into, "at": [E.to_json(e) for e in x.at], "scope": x.scope}
+    return {k: v for k, v in out.items() if v}
 
 
 # ------------------------------------------------------------------------------------------------ in
@@ -244,11 +251,13 @@ def _read_item(r: Reader, depth: int) -> Item:
         r.at("barrier").boolean()
         return Barrier()
     if r.has("store"):
-        r.keys(("store", "version", "ixs", "value", "valid", "deps", "dims", "masked", "mode"), optional=("mode",))
+        r.keys(("store", "version", "ixs", "value", "valid", "deps", "dims", "masked", *ATOMIC), optional=ATOMIC)
         ixs = tuple(x.expr() for x in r.at("ixs").items())
         return Store(
             r.at("store").text(), r.at("version").integer(), ixs, r.at("value").integer(), r.at("valid").integer(), r.at("deps").ints(),
             r.at("dims").strs(), r.at("masked").boolean(), r.get("mode", "store").one_of(STORE_MODES),
+            r.get("order", "").one_of(("", *MEMORY_ORDERS)), r.get("shared", []).strs(), r.get("into", "").text(),
+            tuple(e.expr() for e in r.get("at", []).items()), r.get("scope", "").one_of(("", *SCOPES)),
         )  # fmt: skip
     optional = ("while", "lo", "hi")
     r.keys(("loop", "label", "stage", "stages", "carries", "body", *optional), optional=optional)

@@ -25,7 +25,9 @@ class Barriers:
         own = [a for a in m.accesses if a.phase is p]
         self.written = {a.alias for a in own if a.is_store}
         self.own = [a for a in own if a.alias in self.written]
-        self.at = {a.place.pointer: k for k, a in enumerate(self.own)}
+        self.at: dict[str, list[int]] = {}
+        for k, a in enumerate(self.own):
+            self.at.setdefault(a.place.pointer, []).append(k)
         self.ordered = {x for axes in m.program.inner.values() for x in axes}
         self.told: set[str] = set()
 
@@ -37,10 +39,9 @@ class Barriers:
                 case Barrier():
                     pending = frozenset()
                 case Let() | Store():
-                    n = self.at.get(at)
-                    if n is not None:
+                    for n in self.at.get(at, ()):
                         self.meet(self.own[n], pending)
-                        pending = pending | {n}
+                    pending = pending.union(self.at.get(at, ()))
                 case Loop():
                     once = self.block(i.body, f"{at}/body", pending)
                     pending = pending | once  # a loop may have no iteration
@@ -60,7 +61,7 @@ class Barriers:
         in_step = bool(set(a.inner) & set(b.inner) & {x.axis for x in a.place.common(b.place)})
         if a.is_store and not b.is_store:
             return in_step or (self.legal and not self.private(a, b))
-        if a.atomic and b.atomic and a.mode == b.mode:
+        if a.commutes(b):
             return False
         return in_step and b.is_store
 

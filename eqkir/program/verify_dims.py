@@ -6,7 +6,7 @@ from eqkir.base.dtypes import FLOATS, INTS, NUMPY, bits, literal, parse
 from eqkir.base.expr import PREDICATES, Expr, atoms
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Carry, Let, Loop, Region, Store
-from eqkir.program.ops import COMPARE, UNARY
+from eqkir.program.ops import COMBINING, COMPARE, UNARY
 from eqkir.program.verify_scope import Phase, Report, lane_labels
 from eqkir.program.verify_structure import label_of, region_of
 
@@ -122,7 +122,7 @@ def check_dims(phase: Phase, say: Report) -> None:
         d.states = {x.label for x in at.loops if any(c.op == "Phi" for c in x.carries)}
         match i:
             case Store():
-                d.read(i.ixs, i.dims, "a store", at.pointer)
+                d.read((*i.ixs, *i.at), i.dims, "a store", at.pointer)
                 d.within((i.value, i.valid, *i.deps), i.dims, "a store", at.pointer)
             case Loop():
                 for c in i.carries:
@@ -153,9 +153,13 @@ def check_types(phase: Phase, say: Report) -> None:
     for at in phase.places:
         i = at.item
         if isinstance(i, Store):
-            integers(i.deps, at.pointer)
-            if i.mode not in ("store", "unique") and t[i.value] not in (BITS if i.mode in ("and", "or", "xor") else NUMBERS):
+            integers(i.places, at.pointer)
+            if i.mode in COMBINING and t[i.value] not in (BITS if i.mode in ("and", "or", "xor") else NUMBERS):
                 say(f"an atomic {i.mode} of {t[i.value]}", at.pointer)
+            if i.expected >= 0 and t[i.expected] != t[i.value]:
+                say(f"{i.mode} of {t[i.value]} expects {t[i.expected]}", at.pointer)
+            if i.into and (t[i.live] != "bool" or views[i.into] != t[i.value]):
+                say(f"the old value of {t[i.value]} is kept in {i.into} of dtype {views[i.into]} where {t[i.live]}", at.pointer)
             if t[i.value] != views[i.view] or t[i.valid] != "bool":
                 say(f"a store of {t[i.value]} where {t[i.valid]} to {i.view} of dtype {views[i.view]}", at.pointer)
         elif isinstance(i, Loop):

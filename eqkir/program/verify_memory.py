@@ -6,7 +6,7 @@ from eqkir.base.expr import Coord, Expr, Int, Sym, conj, eq, le, lt, ne, substit
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Let, Program, Store
 from eqkir.program.verify_barriers import Barriers
-from eqkir.program.verify_index import Facts, determined, injective
+from eqkir.program.verify_index import Facts, determined, injective, linear
 from eqkir.program.verify_prove import Prover, within
 from eqkir.program.verify_scope import Access, Phase, Report, lane_labels
 from eqkir.program.verify_structure import label_of
@@ -87,22 +87,29 @@ def check_owner(m: Memory, say: Report) -> None:
 
 
 def check_cross(m: Memory, say: Report) -> None:
-    """Instances are independent: where a class is written, two accesses meet in one element only within one instance."""
+    """Instances are independent: where a class is written, two accesses meet in one element only within one instance, or are atomic and of
+    points that run concurrently. An atomic operation of the scope ``instance`` meets nobody outside its instance."""
     for members in m.classes().values():
         for k, a in enumerate(members):
             for b in members[k + 1 :]:
                 if (a.is_store or b.is_store) and not _independent(m, a, b):
                     say(f"{name(a)} and {name(b)} may meet in an element of different instances", b.place.pointer)
+    for a in m.accesses:
+        if a.atomic and isinstance(a.place.item, Store) and a.place.item.scope == "instance" and not m.program.alone(a.alias):
+            say(f"{name(a)} reaches the threads of its instance only", a.place.pointer, "the scope device")
 
 
 def _independent(m: Memory, a: Access, b: Access) -> bool:
-    if a.segment == b.segment and m.single(a) or a.atomic and a.mode == b.mode:
+    if a.segment == b.segment and m.single(a) or a.commutes(b):
         return True
     if a.view != b.view:
         return False
     ia, ib = m.facts.map(a), m.facts.map(b)
     if a.segment == b.segment:
-        own = [axis_of(x) for x in a.phase.order if not _one(a.phase.axis(x).extent)]
+        free = {x.split("#")[0] for x in set(a.shared) & set(b.shared)}  # points that run concurrently: in any order
+        own = [axis_of(x) for x in a.phase.order if not _one(a.phase.axis(x).extent) and axis_of(x) not in free]
+        if not own:
+            return True
         if all(any(x == y == Coord(o) for x, y in zip(ia, ib)) for o in own):
             return True
         if ia == ib and not m.facts.of(a.phase).opaque and set(own) <= determined(ia, m.extents, m.facts.given(a), m.prover):
@@ -164,8 +171,8 @@ def check_effect(m: Memory, say: Report) -> None:
     for a in m.accesses:
         if a.is_store:
             made.setdefault(a.alias, []).append(a.version)
-            stored.add(a.view)
-            if m.program.abi.view(a.view).role == "in":
+            stored |= {a.view} if a.mode != "get" else set()
+            if m.program.abi.view(a.view).role == "in" and a.mode != "get":
                 say(f"a store to the input {a.view}", a.place.pointer)
     met = met_versions(m.program)
     for alias, versions in sorted(made.items()):
@@ -222,7 +229,7 @@ def _ordered(m: Memory, a: Access, s: Access) -> bool:
     if a.phase is not s.phase:
         return a.phase.number < s.phase.number
     if a.is_store and not together(a, s):  # stores of one phase are unordered
-        return a.view == s.view and (_apart(m, a, s) or (a.atomic and a.mode == s.mode))
+        return a.view == s.view and (_apart(m, a, s) or a.commutes(s))
     return _aligned(m, a, s) and a.place.before(s.place)
 
 
@@ -254,12 +261,12 @@ def check_phase(m: Memory, say: Report) -> None:
 
 
 def check_buffer(m: Memory, say: Report) -> None:
-    """Every element of a workspace or an `out` view that a load or an atomic store reads was written in an earlier phase."""
+    """Every element of a workspace or an `out` view that a load or an atomic operation reads was written in an earlier phase."""
     for a in m.accesses:
-        if (a.is_store and not a.atomic) or m.program.abi.view(a.view).role not in ("workspace", "out"):
+        if (a.is_store and (not a.atomic or a.mode == "put")) or m.program.abi.view(a.view).role not in ("workspace", "out"):
             continue
-        seen = a.version - a.is_store  # an atomic store reads the version that it ends
-        plain = [s for s in m.accesses if s.is_store and not s.atomic and s.view == a.view]
+        seen = a.version - a.is_store  # an atomic operation reads the version that it ends
+        plain = [s for s in m.accesses if s.is_store and (not s.atomic or s.mode == "put") and s.view == a.view]
         before = [s for s in plain if s.version <= seen and s.segment == a.segment]
         if not any(_earlier(s, a) and _covers(m, s, a) for s in before):
             say(f"{name(a)}: not every element is known to be written before", a.place.pointer)
@@ -271,19 +278,32 @@ def _earlier(s: Access, a: Access) -> bool:
 
 
 def _covers(m: Memory, s: Access, a: Access) -> bool:
-    """Whether the store wrote all that the load reads: it writes the whole view (its instance's slice, where instances own slices)."""
+    """Whether the store wrote all that the load reads: it writes the whole view (its instance's slice, where instances own slices). A
+    coordinate with weight 1 or -1 that stays in bounds (which `check_bounds` proves) runs through an extent that is its axis's own."""
     shape = m.program.abi.view(s.view).shape
     ixs, read = m.facts.map(s), m.facts.map(a)
-    axes = [e.args[0] if e.op == "coord" else "" for e in ixs]
+    axes = [_runs(e) for e in ixs]
     if m.facts.valid(s).value != 1 and m.program.stage == "structured":
         return False
-    if len(set(axes)) < len(axes) or set(axes) != {axis_of(d) for d in s.dims}:
+    named = [x for x in axes if x]
+    dims = {axis_of(d) for d in s.dims}
+    if len(set(named)) < len(named) or set(named) != {x for x in dims if f"{x}.m" not in dims}:  # a member's coordinate is absolute
         return False
     own = {axis_of(x) for x in s.phase.order}
     for x, e, n, r in zip(axes, ixs, shape, read):
-        if not x or m.program.axis[x].extent != n or (x in own and r != e):
+        if not x:
+            if e.value != 0 or n.value != 1:
+                return False
+        elif m.program.axis[x].extent != n or (x in own and r != e):
             return False
     return m.program.stage == "structured" or _only_active(m, s)
+
+
+def _runs(e: Expr) -> str:
+    """The axis whose coordinate, plus or minus what is fixed at launch, is this expression; an empty text where it is none."""
+    terms = linear(e) or {}
+    ((t, w),) = terms.items() if len(terms) == 1 else ((e, Int(0)),)
+    return str(t.args[0]) if t.op == "coord" and w.value in (1, -1) else ""
 
 
 def _only_active(m: Memory, s: Access) -> bool:

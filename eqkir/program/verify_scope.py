@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from eqkir.base.diagnostics import Diagnostic
 from eqkir.program.abi import Axis, axis_of, parameter, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store, order_labels
+from eqkir.program.ops import COMBINING, PLAIN_MODES
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def _walk(p: Phase, items: tuple[Item, ...], path: tuple[int, ...], loops: tuple
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store. `mask`: id of its validity (structured) or whole mask (legal); `deps`: data operands of the index map."""
+    """A load or store. `mask`: id of its validity (structured) or whole mask (legal); `deps`: data operands of the index map. An atomic
+    operation that keeps its old value is two of them, the second a plain store to the workspace."""
 
     phase: Phase
     place: Place
@@ -96,7 +98,19 @@ class Access:
 
     @property
     def atomic(self) -> bool:
-        return self.mode not in ("store", "unique")
+        return self.mode not in PLAIN_MODES
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Axes between whose points an atomic operation comes in any order."""
+        return self.place.item.shared if self.atomic and isinstance(self.place.item, Store) else ()
+
+    def commutes(self, other: Access) -> bool:
+        """Whether two atomic operations have the same effect in either order, and nobody sees which came first."""
+        a, b = self.place.item, other.place.item
+        if not (self.atomic and other.atomic and isinstance(a, Store) and isinstance(b, Store)):
+            return False
+        return self.mode == other.mode and self.mode in COMBINING and not a.into and not b.into and (a.order, b.order) == ("relaxed",) * 2
 
     @property
     def alias(self) -> int:
@@ -124,7 +138,9 @@ def accesses(ps: list[Phase]) -> list[Access]:
         for at in p.places:
             i = at.item
             if isinstance(i, Store):
-                out.append(Access(p, at, i.view, i.version, i.ixs, i.valid, i.deps, i.dims, True, i.mode))
+                out.append(Access(p, at, i.view, i.version, i.ixs, i.valid, i.places, i.dims, True, i.mode))
+                if i.into:
+                    out.append(Access(p, at, i.into, 1, i.at, i.live, (), i.dims, True))
             elif isinstance(i, Let) and i.op in ("Load", "LoadM"):
                 out.append(Access(p, at, i.attrs[0], i.attrs[1], i.attrs[2], i.args[0], i.args[2:], i.dims, False))
     return out

@@ -7,7 +7,20 @@ from eqkir.base.expr import ATOMS, Expr, atoms, le, ne
 from eqkir.program import ops
 from eqkir.program.abi import KINDS, STEPS, TRAVERSALS, Axis, axis_of, parameter, step_parameter, traversal
 from eqkir.program.model import Carry, Let, Loop, Program, Region, Store, order_labels
-from eqkir.program.ops import CARRIES, IMPLS, INITS, LETS, MODES, ORDERS, REDUCTIONS, REGION_LETS, SIDES, STORE_MODES
+from eqkir.program.ops import (
+    CARRIES,
+    IMPLS,
+    INITS,
+    LETS,
+    MEMORY_ORDERS,
+    MODES,
+    ORDERS,
+    REDUCTIONS,
+    REGION_LETS,
+    SCOPES,
+    SIDES,
+    STORE_MODES,
+)
 from eqkir.program.verify_prove import Prover
 from eqkir.program.verify_scope import Phase, Place, Report, lets, loops, member_label
 
@@ -122,6 +135,20 @@ def check_stage(phase: Phase, say: Report) -> None:
                     say(f"a store of the mode {i.mode}", at.pointer, " ".join(STORE_MODES))
                 if i.masked != (stage == "legal"):
                     say("a legal store is masked, a structured one is not", at.pointer)
+                sharing(i, stage, say, at.pointer)
+
+
+def sharing(s: Store, stage: str, say: Report, pointer: str) -> None:
+    """Order, kept value and scope of an atomic operation; a plain store has none of them."""
+    orders = {"get": ("relaxed", "acquire"), "put": ("relaxed", "release")}.get(s.mode, MEMORY_ORDERS) if s.atomic else ("",)
+    if s.order not in orders:
+        say(f"{s.mode} with the memory order {s.order or 'none'}", pointer, " ".join(orders))
+    if s.scope not in (SCOPES if s.atomic and stage == "legal" else ("",)):
+        say(f"{s.mode} with the scope {s.scope or 'none'} in the {stage} stage", pointer)
+    if (s.into or s.at or s.shared) and not s.atomic:
+        say("a plain store has no old value and is shared by nobody", pointer)
+    if len(s.deps) < (s.mode == "compare_exchange") + bool(s.into) or bool(s.at) > bool(s.into):
+        say(f"{s.mode} has {len(s.deps)} further operands", pointer)
 
 
 def check_scope(phase: Phase, say: Report) -> None:
@@ -182,11 +209,18 @@ def check_names(phase: Phase, say: Report) -> None:
         deps = 0
         if isinstance(i, Store) or (isinstance(i, Let) and i.op in ("Load", "LoadM")):
             name, exprs = (i.view, i.ixs) if isinstance(i, Store) else (i.attrs[0], i.attrs[2])
-            deps = len(i.deps) if isinstance(i, Store) else len(i.args) - 2
+            deps = len(i.places) if isinstance(i, Store) else len(i.args) - 2
             if name not in views:
                 say(f"there is no view {name}", at.pointer, " ".join(views))
             elif len(views[name].shape) != len(exprs):
                 say(f"{len(exprs)} coordinates for {name} of rank {len(views[name].shape)}", at.pointer)
+            if isinstance(i, Store) and i.into:
+                if i.into not in views or views[i.into].role != "workspace" or len(views[i.into].shape) != len(i.at):
+                    say(f"old values are kept in {i.into} at {len(i.at)} coordinates", at.pointer, "a workspace of that rank")
+                exprs = (*exprs, *i.at)
+            for x in i.shared if isinstance(i, Store) else ():
+                if x.split("#")[0] not in p.axis:
+                    say(f"{x} is no axis", at.pointer)
         elif isinstance(i, Let) and i.op == "Scalar" and i.attrs[0] not in scalars:
             say(f"there is no scalar {i.attrs[0]}", at.pointer)
         elif isinstance(i, Let) and i.op == "Index":

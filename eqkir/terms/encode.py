@@ -14,7 +14,7 @@ from eqkir.base.expr import Expr
 from eqkir.program.abi import Axis, narrow_label, parameter, traversal
 from eqkir.program.abstract import Abstract, Put
 from eqkir.program.dag import FN, Path
-from eqkir.program.lower import Realizer, reachable
+from eqkir.program.lower import Realizer, put_attrs, reachable
 from eqkir.program.table import BASE, ROWS
 from eqkir.terms.prelude import PATHS, REQUESTS, SORTS
 
@@ -253,14 +253,13 @@ class _Encoder:
     # ---------------------------------------------------------------- statements, groups
     def store(self, s: Put, x: frozenset[str]) -> tuple[int, int]:
         """(abstract, realised) ids of one store."""
-        a = self.put_term("St", "APut", s.view, s.version, self.ixs(s.ixs), s.mode, s.value, s.valid, self.values(s.deps))
+        attrs = [self.ixs(x) if isinstance(x, tuple) else x for x in put_attrs(s)]
+        a = self.put_term("St", "APut", *attrs, s.value, s.valid, self.values(s.deps))
         n = self.z.dag.nodes[self.z.put(s, x)]
         deps = n.kids[2]
         assert n.op == "SStore" and n.labels is not None and n.path is not None and isinstance(deps, tuple)
         dl = self.listing("FL", "FNil", "FCons", list(deps))
-        r = self.put_term(
-            "S", "SStore", self.labels(n.labels), self.path(n.path), s.view, s.version, self.ixs(s.ixs), s.mode, *n.kids[:2], dl
-        )
+        r = self.put_term("S", "SStore", self.labels(n.labels), self.path(n.path), *attrs, *n.kids[:2], dl)
         key = self.labels(t for t in x if t.split(":")[0] in self.z.put_occ(s))
         self.add("AtS", r, key, a)
         self.add("orders", a, self.listing("AL", "ANil", "ACons", list(self.z.facts.nest(s))))

@@ -230,7 +230,7 @@ class Brute:
                 self.value(i, env)  # before any store of the phase
         nests: dict[tuple[str, ...], list[Put]] = {}
         for s in puts:
-            named = dict.fromkeys(a for e in s.ixs for a in sorted(axes_in(e)) if a not in inside)
+            named = dict.fromkeys(a for e in (*s.ixs, *s.at) for a in sorted(axes_in(e)) if a not in inside)
             free = set(named).union(*(self.p.free(r) for r in (s.value, s.valid, *s.deps))) - inside
             assert s.mode not in ("store", "unique") or s.deps or free == set(named), "every axis of a store is named by its index map"
             order = dict.fromkeys((*named, *sorted(free)))
@@ -248,24 +248,40 @@ class Brute:
                             self.value(a, e)
                 self.rng.shuffle(ready)
                 for s, effect in ready:
+                    if s.into:  # old values are zero where the operation does not happen
+                        place = tuple(self.index(x, (), e) for x in s.at)
+                        self.arrays[s.into][place] = 0
+                        self.written[self.address(s.into, place)] = (1, self.p.abi.view(s.into).alias)
                     if effect is not None:
-                        at, value = effect
+                        at, value, deps = effect
                         where = self.address(s.view, at)
                         who = tuple(sorted((a, e[a]) for a in own))
                         if s.mode in ("store", "unique"):
                             assert self.owner.setdefault((where, id(s)), (who,)) == (who,), f"two instances write {s.view}{at}"
                             self.arrays[s.view][at] = value
                         else:
-                            dtype = self.p.abi.view(s.view).dtype
-                            fn = {"max": "maximum", "min": "minimum"}.get(s.mode, s.mode)
-                            self.arrays[s.view][at] = sc.binary(fn, self.arrays[s.view][at].copy(), value, dtype)
+                            old = self.arrays[s.view][at].copy()
+                            self.arrays[s.view][at] = self.atomic(s, old, value, deps)
+                            if s.into:
+                                self.arrays[s.into][tuple(self.index(x, (), e) for x in s.at)] = old
                         self.written[where] = (s.version, self.p.abi.view(s.view).alias)
 
-    def effect(self, s: Put, env: Env) -> tuple[tuple[int, ...], Any] | None:
+    def atomic(self, s: Put, old: Any, value: Any, deps: tuple[Any, ...]) -> Any:
+        """The new contents."""
+        if s.mode in ("exchange", "put"):
+            return value
+        if s.mode == "get":
+            return old
+        if s.mode == "compare_exchange":
+            return value if old.tobytes() == deps[-1 - bool(s.into)].tobytes() else old
+        fn = {"max": "maximum", "min": "minimum"}.get(s.mode, s.mode)
+        return sc.binary(fn, old, value, self.p.abi.view(s.view).dtype)
+
+    def effect(self, s: Put, env: Env) -> tuple[tuple[int, ...], Any, tuple[Any, ...]] | None:
         if not self.value(s.valid, env):
             return None
         deps = tuple(self.value(d, env) for d in s.deps)
-        return tuple(self.index(e, deps, env) for e in s.ixs), self.value(s.value, env)
+        return tuple(self.index(e, deps, env) for e in s.ixs), self.value(s.value, env), deps
 
 
 def run(p: Abstract, arrays: Mapping[str, np.ndarray], symbols: Mapping[str, int] | None = None, scalars: Mapping[str, Any] | None = None,

@@ -114,7 +114,7 @@ def _() -> Triple:
 # ------------------------------------------------------------------------------------------------ 4 conflicts
 @breaks("conflicts-resolved", "scatter-stored-plainly")
 def _() -> Triple:
-    return good.corpus("histogram_scattered_u32").puts(lambda p, a: replace(p, mode="store"))
+    return good.corpus("histogram_scattered_u32").puts(lambda p, a: replace(p, mode="store", order="", shared=()))
 
 
 @breaks("conflicts-resolved", "declared-unique-by-nobody")
@@ -410,7 +410,7 @@ def _() -> Triple:
 
 @breaks("atomics-kept", "plain-store-made-atomic")
 def _() -> Triple:
-    return good.scaled().puts(lambda p, a: replace(p, mode="add") if p.view == "Y" else p)
+    return good.scaled().puts(lambda p, a: replace(p, mode="add", order="relaxed") if p.view == "Y" else p)
 
 
 @breaks("atomics-kept", "order-forgotten")
@@ -429,6 +429,29 @@ def ordered(kernel: Any) -> Any:
         return x
 
     return kernel.model_copy(update={"body": tuple(map(op, kernel.body))})
+
+
+@breaks("atomics-kept", "order-weakened")
+def _() -> Triple:
+    return good.corpus("claim_slots_i32").puts(lambda p, a: replace(p, order="acquire") if p.mode == "compare_exchange" else p)
+
+
+@breaks("atomics-kept", "expects-another-value")
+def _() -> Triple:
+    def f(p: Put, a: Abstract) -> Put:
+        return replace(p, deps=(*p.deps[:-2], a.const("7", "i32"), p.deps[-1])) if p.mode == "compare_exchange" else p
+
+    return good.corpus("claim_slots_i32").puts(f)
+
+
+@breaks("atomics-kept", "shared-by-points-of-another-loop")
+def _() -> Triple:
+    return good.corpus("tickets_i32").puts(lambda p, a: replace(p, shared=("i0#7",)) if p.into else p)
+
+
+@breaks("atomics-kept", "order-weakened-in-the-program")
+def _() -> Triple:
+    return good.corpus("publish_i32").items(lambda i: replace(i, order="relaxed") if isinstance(i, Store) and i.atomic else i)
 
 
 @breaks("atomics-kept", "other-function-in-the-program")

@@ -159,7 +159,7 @@ def histogram(label: str = "i:O1", dtype: str = "i32", **bindings: int) -> Progr
     x = b.load("x", ("i",), d, "i32")
     ok = b.let("Index", (conj(le(0, Dep(0)), lt(Dep(0), Sym("H"))),), (x,), d, "bool")
     one = b.const("1" if dtype == "i32" else "1.0", dtype)
-    b.items.append(Store("h", 1, (Dep(0),), one, ok, (x,), d, mode="add"))
+    b.items.append(Store("h", 1, (Dep(0),), one, ok, (x,), d, mode="add", order="relaxed"))
     a = abi("histogram", ("x", "in", "i32", ("N",)), ("h", "inout", dtype, ("H",)))
     return Program(a, (Axis("i", Sym("N"), "own"),), (Segment("g0", ("TAx", label), "grid", (tuple(b.items),)),), bindings)
 

@@ -98,6 +98,8 @@ def test_fma_of_special_values() -> None:
             t = NUMPY[dtype]
             got = S.fma(x.astype(t), y.astype(t), z.astype(t), dtype)
             assert np.isnan(got[[0, 3, 4]]).all() and got[1] == 0 and not np.signbit(got[1]) and np.signbit(got[2])
+        huge = np.array([1e308, -1e308, 1e308])
+        assert S.fma(huge, abs(huge), np.array([0.0, 1.0, -1e308]), "f64").tolist() == [inf, -inf, inf]
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])

@@ -383,7 +383,7 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "halved-index": ("OWNER", store(VEC, ixs=(I // 2,))),
     "constant-index": ("OWNER", store(VEC, ixs=(Int(0),), valid=90, dims=("i:OB",))),
     "overlapping-rows": ("OWNER", reshaped(I + J)),
-    "scatter-not-atomic": ("OWNER", store(histogram(), mode="store")),
+    "scatter-not-atomic": ("OWNER", store(histogram(), mode="store", order="")),
     "diagonal": ("OWNER", reshaped(I, (I, Int(0)))),
     "negative-index": ("BOUNDS", reshaped(I, (I, J - 1))),
     "one-too-far": ("BOUNDS", axis(VEC, "i", extent=N + 1)),

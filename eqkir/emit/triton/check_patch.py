@@ -147,6 +147,11 @@ class Memory:
 
 
     @staticmethod
+    def atomic_cas(p: Array, expected: Array, v: Array, sem: Any) -> Any:
+        GUARD.check(p, np.ones(p.shape, bool), v.itemsize, True)
+        return _memory.atomic_cas(p, expected, v, sem)
+
+    @staticmethod
     def atomic_rmw(op: Any, p: Array, v: Array, m: Array, sem: Any) -> Any:
         m = m.astype(bool)  # a mask may come as integers
         GUARD.check(p, m, v.itemsize, True)

@@ -35,9 +35,10 @@ OPERATION = register(
 )
 
 ATOMIC = register(
-    "EQK-TRI-ATOMIC", "atomic combination without a Triton form",
-    "tl.atomic_* combine 32- and 64-bit integers; f16, bf16, f32 and f64 are added. A float maximum or minimum compares bits and can lose "
-    "a NaN.",
+    "EQK-TRI-ATOMIC", "atomic operation without a Triton form",
+    "tl.atomic_* combine, load, store and exchange 32- and 64-bit integers; f16, bf16, f32 and f64 are added, f32 and f64 exchanged and "
+    "stored. tl.atomic_cas takes 32- and 64-bit integers. A float maximum or minimum compares bits and can lose a NaN; an atomic load is "
+    "an addition of zero, which would change the bits of a float.",
 )  # fmt: skip
 REGION = register(
     "EQK-TRI-REGION", "combine function that reads launch values",
@@ -59,8 +60,10 @@ DOTS = {
 
 WORDS = frozenset("i32 i64 u32 u64 index".split())
 #: mode of an atomic store -> dtypes
-ATOMICS = {"add": WORDS | {"f16", "bf16", "f32", "f64"}, **dict.fromkeys(("max", "min", "and", "or", "xor"), WORDS)}
-PLAIN = ("store", "unique")
+ATOMICS = {
+    "add": WORDS | {"f16", "bf16", "f32", "f64"}, **dict.fromkeys(("exchange", "put"), WORDS | {"f32", "f64"}),
+    **dict.fromkeys(("max", "min", "and", "or", "xor", "get", "compare_exchange"), WORDS),
+}  # fmt: skip
 
 
 def check(program: Program) -> list[Diagnostic]:
@@ -130,7 +133,7 @@ class _Check:
                     self.operation(i, here)
                 case Store():
                     self.fragment(i.dims, here)
-                    if i.mode not in PLAIN and self.dtype(i.value) not in ATOMICS.get(i.mode, ()):
+                    if i.atomic and self.dtype(i.value) not in ATOMICS.get(i.mode, ()):
                         self.say(ATOMIC, f"{i.mode} of {self.dtype(i.value)}", here, " ".join(sorted(ATOMICS.get(i.mode, ()))))
                 case Loop():
                     self.fragment((i.label,), here)

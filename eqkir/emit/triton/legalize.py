@@ -181,11 +181,15 @@ class Phase:
     def store(self, s: Store) -> None:
         b, dims = self.b, self.b.sort(s.dims)
         value, valid = self.val(s.value), self.val(s.valid)
-        deps = tuple(self.val(d) for d in s.deps)
+        value = self.zero(value.dtype) if s.mode == "get" else value
+        deps = [self.val(d) for d in (*s.places, *((s.expected,) if s.expected >= 0 else ()))]
+        deps += [b.guarded(b.mask(dims), dims)] if s.into else []
         mask = b.guarded(b.mask(dims, None if valid.pad == "true" else valid), dims)
         value = b.arranged(value, b.lanes(dims)) if b.lanes(dims) else value
         self.barriers(s, value)
-        b.blocks[-1].items.append(Store(s.view, s.version, s.ixs, value.id, mask.id, tuple(d.id for d in deps), dims, True, s.mode))
+        scope = ("instance" if self.program.alone(self.program.abi.view(s.view).alias) else "device") if s.atomic else ""
+        items = b.blocks[-1].items
+        items.append(replace(s, value=value.id, valid=mask.id, deps=tuple(d.id for d in deps), dims=dims, masked=True, scope=scope))
 
     def barriers(self, s: Store, value: Val) -> None:
         """A thread must not overwrite what another has yet to load; an element loaded for its own store alone needs nothing."""

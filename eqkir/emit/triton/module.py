@@ -92,6 +92,7 @@ def launch_sizes(program: Program) -> tuple[Sizes, list[tuple[Widths, ...]]]:
                     case Store():
                         see(i.dims)
                         accesses.append((i.view, i.ixs))
+                        accesses += [(i.into, i.at)] if i.into else []
                     case Loop():
                         see((i.label,))
                         visit(i.body)

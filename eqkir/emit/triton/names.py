@@ -90,7 +90,7 @@ def expressions(program: Program) -> list[Expr]:
                 case Let():
                     out.extend(i.attrs[2] if i.op == "LoadM" else [a for a in i.attrs if isinstance(a, Expr)])
                 case Store():
-                    out.extend(i.ixs)
+                    out.extend((*i.ixs, *i.at))
                 case Loop():
                     visit(i.body)
 

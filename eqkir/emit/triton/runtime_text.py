@@ -84,7 +84,8 @@ def _overlap(a, b):
 
 EMPTY = '''
 def _empty(like, shape, dtype):
-    """A workspace on the device of `like`, from the caller's framework."""
+    """A workspace on the device of `like`, from the caller's framework; never without an element, so that it has an address."""
+    shape = (1,) if 0 in shape else shape
     if type(like).__module__.split(".")[0] == "torch":
         import torch
 

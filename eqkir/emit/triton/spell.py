@@ -9,7 +9,6 @@ from eqkir.emit.triton.address import KernelText, Place, expand, pointer, spelle
 from eqkir.emit.triton.combine import built_in
 from eqkir.emit.triton.combine import region as combine_region
 from eqkir.emit.triton.forms import COMPARE, TYPES, Forms
-from eqkir.emit.triton.legality import PLAIN
 from eqkir.emit.triton.names import Naming, clean
 from eqkir.emit.triton.order import member_of
 from eqkir.emit.triton.spell_space import decode, labels_of, operands_of
@@ -17,6 +16,8 @@ from eqkir.emit.triton.width import Widths
 from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Store, order_labels
 
+#: who takes part in an atomic operation -> Triton's scope
+SCOPE = {"instance": "cta", "device": "gpu"}
 #: load form -> cache policy
 POLICIES = {"stream": ', eviction_policy="evict_first"', "keep": ', eviction_policy="evict_last"'}
 
@@ -275,20 +276,45 @@ class SegmentText:
         return i in self.trues
 
     def store(self, s: Store) -> None:
-        text, have = self.address(s.view, s.ixs, s.deps, s.dims)
-        want = self.lanes(s.dims)
-        if have != want:
-            text = f"tl.broadcast_to({expand(f'({text})', have, want)}, {self.shape(s.dims)})"
-        value = self.full(s.value, s.dims)
-        if s.mode in PLAIN:
-            self.lines.add(f"tl.store({text}, {value}{self.masked(s.valid, s.dims)})")
+        text = self.pointers(s.view, s.ixs, s.places, s.dims)
+        if not s.atomic:
+            self.lines.add(f"tl.store({text}, {self.full(s.value, s.dims)}{self.masked(s.valid, s.dims)})")
             return
-        if want and not self.lanes(self.dims[s.value]):
-            value = f"tl.broadcast_to({value}, {self.shape(s.dims)})"
-        mask = self.masked(s.valid, s.dims)
-        if mask and want and not self.lanes(self.dims[s.valid]):
-            mask = f", mask=tl.broadcast_to({self.texts[s.valid]}, {self.shape(s.dims)})"
-        self.lines.add(f'tl.atomic_{s.mode}({text}, {value}{mask}, sem="relaxed")')
+        old, mask = self.atomic(s, text), "" if self.constant_true(s.valid) else self.spread(s.valid, s.dims)
+        if not s.into:
+            self.lines.add(old)
+            return
+        name = self.unique("old")
+        self.lines.add(f"{name} = {old}")
+        if mask:
+            self.lines.add(f"{name} = tl.where({mask}, {name}, 0)")
+        self.lines.add(f"tl.store({self.pointers(s.into, s.at, (), s.dims)}, {name}{self.masked(s.live, s.dims)})")
+
+    def pointers(self, view: str, ixs: tuple[Expr, ...], deps: tuple[int, ...], dims: tuple[str, ...]) -> str:
+        text, have = self.address(view, ixs, deps, dims)
+        want = self.lanes(dims)
+        return text if have == want else f"tl.broadcast_to({expand(f'({text})', have, want)}, {self.shape(dims)})"
+
+    def spread(self, i: int, dims: tuple[str, ...]) -> str:
+        """A value with every lane of `dims`."""
+        value = self.full(i, dims)
+        return f"tl.broadcast_to({value}, {self.shape(dims)})" if self.lanes(dims) and not self.lanes(self.dims[i]) else value
+
+    def atomic(self, s: Store, at: str) -> str:
+        """The call of an atomic operation. Where a compare-exchange is not valid it goes to an element of the workspace for old values,
+        and expects what it would write: it changes nothing. An atomic load adds zero."""
+        sem = f'sem="{s.order}", scope="{SCOPE[s.scope]}"'
+        value = self.spread(s.value, s.dims)
+        valid = "" if self.constant_true(s.valid) else self.spread(s.valid, s.dims)
+        if s.mode == "compare_exchange":
+            expected = self.spread(s.expected, s.dims)
+            if valid:
+                spare, shape = self.names.views[s.into], self.shape(s.dims) if self.lanes(s.dims) else ""
+                spare = f"tl.broadcast_to({spare}, {shape})" if shape else spare
+                at, expected = f"tl.where({valid}, {at}, {spare})", f"tl.where({valid}, {expected}, {value})"
+            return f"tl.atomic_cas({at}, {expected}, {value}, {sem})"
+        fn = {"exchange": "xchg", "put": "xchg", "get": "add"}.get(s.mode, s.mode)
+        return f"tl.atomic_{fn}({at}, {value}{f', mask={valid}' if valid else ''}, {sem})"
 
     def reduce(self, x: Let) -> None:
         fn, label = x.attrs

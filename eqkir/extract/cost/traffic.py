@@ -52,12 +52,12 @@ class Access:
     shared: bool = False
 
 
-def _parts(v: Visit) -> tuple[str, tuple[Expr, ...], bool] | None:
+def _parts(v: Visit) -> list[tuple[str, tuple[Expr, ...], bool, bool]]:
+    """(view, index map, whether it is written, whether atomically)."""
     if isinstance(v.item, Store):
-        return v.item.view, v.item.ixs, True
-    if isinstance(v.item, Let) and v.item.op == "Load":
-        return v.item.attrs[0], v.item.attrs[2], False
-    return None
+        kept = [(v.item.into, v.item.at, True, False)] if v.item.into else []
+        return [(v.item.view, v.item.ixs, True, v.item.mode != "store"), *kept]
+    return [(v.item.attrs[0], v.item.attrs[2], False, False)] if isinstance(v.item, Let) and v.item.op == "Load" else []
 
 
 def accesses(shape: Shape, target: Target, s: Segment, items: list[Visit], concurrent: float) -> list[Access]:
@@ -66,11 +66,7 @@ def accesses(shape: Shape, target: Target, s: Segment, items: list[Visit], concu
     instance = order_labels(s.order)
     own = {axis_of(x): x for x in instance}
     out: list[Access] = []
-    for v in items:
-        p = _parts(v)
-        if p is None:
-            continue
-        view, ixs, store = p
+    for v, (view, ixs, store, atomic) in [(x, p) for x in items for p in _parts(x)]:
         axes = sorted(frozenset().union(*(coords(e) for e in ixs)) & shape.axes.keys())
         size = itemsize(shape.program.abi.view(view).dtype)
         labels = {axis_of(x): x for x in v.labels}
@@ -90,7 +86,7 @@ def accesses(shape: Shape, target: Target, s: Segment, items: list[Visit], concu
         used = tuple(x for x in instance if axis_of(x) in axes)
         shared = any(axis_of(x) not in axes and shape.pieces(x) > 1 for x in instance)
         gaps = 1.0 + target.sector_bytes / max(run * size, 4.0 * target.sector_bytes if walked else 0.0)
-        atomic = isinstance(v.item, Store) and v.item.mode != "store"  # read and written where it lies, in L2
+        # what is atomic is read and written where it lies, in L2
         out.append(Access(v, view, store, request, footprint, unique, request * expansion * (2 if atomic else 1), 0.0, used, gaps, shared))
     _dram(shape, target, s, out, n, concurrent)
     return out
@@ -120,8 +116,7 @@ def _dram(shape: Shape, target: Target, s: Segment, out: list[Access], n: float,
 
 
 def _ixs(a: Access) -> tuple[Expr, ...]:
-    p = _parts(a.visit)
-    return p[1] if p else ()
+    return next((ixs for view, ixs, _, _ in _parts(a.visit) if view == a.view), ())
 
 
 def _wave(shape: Shape, s: Segment, at_once: float) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:

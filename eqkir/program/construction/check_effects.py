@@ -6,7 +6,7 @@ from eqkir.base.diagnostics import Diagnostic
 from eqkir.kir import model as kir
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.context import Context, check
-from eqkir.program.ops import STORE_MODES
+from eqkir.program.ops import PLAIN_MODES, STORE_MODES
 
 
 @check("effects-covered-once")
@@ -58,8 +58,9 @@ def atomics_kept(c: Context) -> list[Diagnostic]:
         Fault("atomics-kept", f"a store to {p.view} has the mode {p.mode}")
         for g in c.abstract.groups for ph in g.phases for p in ph if p.mode not in STORE_MODES
     ]  # fmt: skip
-    written = [op for op in _all(c.kernel.body) if isinstance(op, kir.AtomicUpdate)]
-    atomic = [p for g in c.abstract.groups for ph in g.phases for p in ph if p.mode not in ("store", "unique")]
+    kinds = (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicStore, kir.AtomicCompareExchange)
+    written = [op for op in _all(c.kernel.body) if isinstance(op, kinds)]
+    atomic = [p for g in c.abstract.groups for ph in g.phases for p in ph if p.mode not in PLAIN_MODES]
     scattered = [op for op in _all(c.kernel.body) if isinstance(op, kir.ScatterReduce)]
     if len(atomic) > len(written) + len(scattered):
         faults.append(Fault("atomics-kept", f"{len(atomic)} atomic stores for {len(written) + len(scattered)} atomic effects"))

@@ -11,6 +11,7 @@ from eqkir.program.abi import ViewParam
 from eqkir.program.abstract import Group
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.context import Context, check
+from eqkir.program.ops import PLAIN_MODES
 
 
 @check("structured-complete")
@@ -49,7 +50,7 @@ def buffers_initialised(c: Context) -> list[Diagnostic]:
         if v.role != "workspace":
             continue
         puts = [p for g in a.groups for ph in g.phases for p in ph if p.view == v.name]
-        if puts and min(puts, key=lambda p: p.version).mode not in ("store", "unique"):
+        if puts and min(puts, key=lambda p: p.version).mode not in PLAIN_MODES:
             faults.append(Fault("buffers-initialised", f"{v.name} is first written by an atomic operation"))
     return c.found("buffers-initialised", *faults)
 
@@ -96,7 +97,7 @@ def _workspaces(c: Context) -> list[str]:
     for v in a.abi.views:
         if v.role != "workspace":
             continue
-        owners = {g.name for g in a.groups for ph in g.phases for p in ph if p.view == v.name}
+        owners = {g.name for g in a.groups for ph in g.phases for p in ph if v.name in (p.view, p.into)}
         readers = {g.name for g in a.groups if _reads(c, g, v)}
         if any(w.alias == v.alias for w in a.abi.views if w is not v):
             out.append(f"{v.name} shares its alias class")

@@ -77,8 +77,9 @@ class Context:
                 out.append(f"%{i} binds {n.attrs[BOUND[n.op]]}, which does not exist")
         for g in a.groups:
             for p in (p for ph in g.phases for p in ph):
-                ixs(p.ixs, len(p.deps), f"the store to {p.view}")
-                if p.view not in views or any(not 0 <= x < len(a.nodes) for x in (p.value, p.valid, *p.deps)):
+                ixs((*p.ixs, *p.at), len(p.deps) - (p.mode == "compare_exchange") - bool(p.into), f"the store to {p.view}")
+                nodes = all(0 <= x < len(a.nodes) for x in (p.value, p.valid, *p.deps))
+                if p.view not in views or (p.into and p.into not in views) or not nodes:
                     out.append(f"the store to {p.view} names what does not exist")
         return tuple(Fault("self-contained", m) for m in out)
 
@@ -132,7 +133,7 @@ class Context:
             return set()
         r = self.comparison.r
         filled = {site.op.results[0] for site in r.effects.stores if isinstance(site.op, Buffer)}
-        return {w for b, w in self.comparison.buffers.items() if b not in filled}
+        return {w for b, w in self.comparison.buffers.items() if b not in filled and b not in r.effects.kept}
 
     def found(self, check: str, *more: Fault) -> list[Diagnostic]:
         """The diagnostics of one check."""

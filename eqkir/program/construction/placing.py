@@ -13,8 +13,9 @@ from eqkir.program.abstract import Group, Put, axes_in
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.compare import Compare, Faults, unit
 from eqkir.program.construction.compare_binders import position
-from eqkir.program.construction.relation import TRUE_TERM, Frame, K, Val, both, number
+from eqkir.program.construction.relation import TRUE_TERM, Frame, K, Val, both, const, number
 from eqkir.program.construction.relation_loops import inside
+from eqkir.program.ops import PLAIN_MODES
 
 #: ways to pair points with axes that are tried where index maps do not tell
 TRIES = 720
@@ -67,11 +68,11 @@ class Site:
         if isinstance(op, kir.Buffer):
             assert op.init is not None
             self.coords: tuple[K, ...] = (*owner, *map(number, dims))
-            self.value = r.operand(self.here, op.init)
+            self.value: K = r.operand(self.here, op.init)
         else:
             self.coords = (*owner, *(r.operand(self.here, i) for i in op.coords))
             valid = TRUE_TERM if op.valid is None else r.operand(self.here, op.valid)
-            self.value = r.operand(self.here, op.value)
+            self.value = const(0, r.dtype(op.results[0])) if isinstance(op, kir.AtomicLoad) else r.operand(self.here, op.value)
         self.valid = both(r.holds(site.conditions, self.here), valid)
 
     def settle(self, v: Variable, solved: Mapping[str, Expr], axes: Mapping[str, str]) -> None:
@@ -199,9 +200,32 @@ def made(c: Compare, site: Site, put: Put, axes: Sequence[str]) -> Faults:
             env = c.unified((v.where,), (have,))
             if not c.reason.implied(substitute(v.where, env), [have]):
                 out += c.fault("narrowing-explicit", f"{what} is valid where {have}, which does not imply {v.where}")
+    out += c.fault("atomics-kept", f"{what}: {wrong}") if (wrong := kept(c, site, put)) else ()
     if out:
         return tuple(out)
-    return c.match(site.value, put.value, {})
+    expected = getattr(site.site.op, "expected", None)
+    more = c.match(c.r.operand(site.here, expected), put.deps[-1 - bool(put.into)], {}) if expected else ()
+    more = tuple(replace(f, check="atomics-kept", message=f"{what} expects another value: {f.message}") for f in more)
+    return c.match(site.value, put.value, {}) + more
+
+
+def kept(c: Compare, site: Site, put: Put) -> str:
+    """What is wrong with the sharing domain of an atomic operation or the place of its old values, or an empty text."""
+    op, points = site.site.op, list(c.r.effects.points)
+    spots = {f"{v.place.args[0]}#{points.index(v.name)}" for v in site.variables if v.kind == "point" and v.place is not None}
+    if not set(put.shared) <= spots:
+        return f"the points {' '.join(put.shared)} share it, which are not those of its `parallel`s {' '.join(sorted(spots))}"
+    name = op.results[0] if op.results and op.results[0] in c.r.effects.kept else ""
+    if not put.into:
+        return f"its old value {name} is lost" if name in c.buffers else ""
+    if not name or put.into not in c.candidates(name):
+        return f"{put.into} is no workspace of its old value"
+    c.assign(name, put.into)
+    want = [c.r.index(k) for k in (*c.r.owner(name, site.frame), *map(number, site.here.at))]
+    if len(want) != len(put.at) or not all(c.equal(c.of(k), e, site.here.given) for k, e in zip(want, put.at, strict=True)):
+        return f"its old value is kept at {', '.join(map(str, put.at))} instead of {', '.join(str(c.of(k)) for k in want)}"
+    live = c.nodes[put.deps[-1]]
+    return "" if (live.op, live.attrs) == ("Const", ("true",)) else "its old value is not kept everywhere"
 
 
 def pairs(c: Compare, site: Site, axes: Sequence[str], what: str) -> Faults:
@@ -292,16 +316,18 @@ def mode(c: Compare, site: StoreSite, put: Put) -> Faults:
     """How a store meets others at one element."""
     op = site.op
     if isinstance(op, (kir.Store, kir.UniqueScatter, kir.Buffer)):
-        if put.mode not in ("store", "unique"):
+        if put.mode not in PLAIN_MODES or put.order or put.into or put.shared:
             return c.fault("atomics-kept", f"a store to {put.view} is made atomic ({put.mode})")
         if not isinstance(op, kir.UniqueScatter) and put.mode == "unique" and not put.deps and not depends(c, put.valid):
             return c.fault("conflicts-resolved", f"nobody declared the points of the store to {put.view} distinct")
         return ()
     want = op.fn if isinstance(op, kir.ScatterReduce) else op.op.removeprefix("atomic_")
-    if put.mode in ("store", "unique"):
+    if put.mode in PLAIN_MODES:
         return c.fault("conflicts-resolved", f"the points of {op.op} on {put.view} may meet, but are stored plainly")
-    if put.mode != want or getattr(op, "order", "relaxed") != "relaxed":
-        return c.fault("atomics-kept", f"{op.op} {getattr(op, 'order', '')} on {put.view} is made {put.mode}")
+    want = {"load": "get", "store": "put"}.get(want, want)
+    order = getattr(op, "order", "relaxed")
+    if (put.mode, put.order) != (want, order):
+        return c.fault("atomics-kept", f"{op.op} {order} on {put.view} is made {put.mode} {put.order}")
     return ()
 
 

@@ -236,13 +236,19 @@ def realised(a: Abstract, program: Program) -> Faults:
 
 def store(put: Put, s: Store, pointer: str) -> Faults:
     out: list[Fault] = []
-    if s.mode != put.mode:
-        out.append(Fault("atomics-kept", f"the store to {s.view} is made {s.mode} instead of {put.mode}", pointer))
+    have, want = ((x.mode, x.order, x.shared, x.into, x.at) for x in (s, put))
+    if have != want:
+        out.append(Fault("atomics-kept", f"the store to {s.view} is made {_shown(have)} instead of {_shown(want)}", pointer))
     if len(s.deps) != len(put.deps) or len(s.ixs) != len(put.ixs):
         out.append(Fault("accesses-complete", f"the store to {s.view} has not all of its coordinates", pointer))
     elif s.ixs != put.ixs:
         out.append(Fault("coordinates-equivalent", f"the store is to {s.view}{_list(s.ixs)} instead of {_list(put.ixs)}", pointer))
     return tuple(out)
+
+
+def _shown(how: tuple[str, str, tuple[str, ...], str, tuple[object, ...]]) -> str:
+    mode, order, shared, into, at = how
+    return " ".join(x for x in (mode, order, *shared, f"{into}{_list(at)}" if into else "") if x)
 
 
 def _list(ixs: tuple[object, ...]) -> str:

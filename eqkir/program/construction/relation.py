@@ -177,7 +177,7 @@ class Relation:
         return self.shape(name)
 
     def is_buffer(self, name: str) -> bool:
-        return isinstance(self.types.get(name), BufferType)
+        return isinstance(self.types.get(name), BufferType) or name in self.effects.kept
 
     def owner(self, name: str, frame: Frame) -> tuple[K, ...]:
         """Coordinates that tell the instances of a buffer apart: of the points and steps around its declaration."""

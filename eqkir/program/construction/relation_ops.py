@@ -151,6 +151,24 @@ def _load(r: Relation, op: kir.Load, n: int, v: Val) -> K:
     return Term("Load", (op.view, id), (valid, fill, *coords), dtype, v.given)
 
 
+@expands("atomic_load", "atomic_compare_exchange", *(f"atomic_{fn}" for fn in ("exchange", "add", "max", "min", "and", "or", "xor")))
+def _old(r: Relation, op: Any, n: int, v: Val) -> K:
+    """The old value is what the operation has left in a buffer of its own; a compare-exchange succeeded where that is what it expected, bit
+    by bit, and it was valid."""
+    id = op.results[0]
+    dtype = r.dtype(id)
+    place = (*r.owner(id, v.frame), *map(number, v.at))
+    old: K = Term("Load", (id, id), (TRUE_TERM, const(0, dtype), *place), dtype, v.given)
+    if n == 0:
+        return old
+    want: K = r.operand(v, op.expected)
+    if dtype in dtypes.FLOATS:
+        word = f"u{dtypes.bits(dtype)}"
+        old, want = (Term("Bitcast", (word,), (x,), word, v.given) for x in (old, want))
+    same = Term("Bin", ("eq",), (old, want), "bool", v.given)
+    return same if op.valid is None else both(r.operand(v, op.valid), same)
+
+
 @expands("gather")
 def _gather(r: Relation, op: kir.Gather, n: int, v: Val) -> K:
     """`x` at the coordinates, read only where they are valid, and members of its shape."""

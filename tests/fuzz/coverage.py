@@ -1,0 +1,148 @@
+"""Which operations of a kernel a program realises, and how: cells (operation, realised form).
+
+An operation is named by its literal and function; a value of a program is traced to the KIR value that it came from by the program's
+origins, and its form is read from the program: the realised term, how a loop that carries it runs (single elements, chunks), and which
+unit computes it. Operations that leave no value of their own (movement, domains, records, control) have the form ``program``: they were
+part of a program that was run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from eqkir.kir import ops
+from eqkir.kir.model import Kernel, Op
+from eqkir.kir.scopes import regions_of
+from eqkir.program.abi import traversal
+from eqkir.program.model import Item, Let, Loop, Program, Store
+
+Cell = tuple[str, str]
+
+
+def every(kernel: Kernel) -> Iterator[Op]:
+    """All operations, those of regions too."""
+    yield from kernel.body
+    for r in regions_of(kernel.body):
+        yield from r.body
+
+
+def labels(op: Op) -> list[str]:
+    """The names under which an operation is counted."""
+    name = op.op
+    match op:
+        case ops.Unary() | ops.Binary():
+            marks = [f"{name} {op.fn} {m}" for m in ("approximate", "flush_to_zero") if getattr(op, m)]
+            return [f"{name} {op.fn}", *marks]
+        case ops.Compare() | ops.ArgReduce() | ops.ScatterReduce():
+            return [f"{name} {op.fn}"]
+        case ops.Reduce():
+            return [f"{name} {op.fn or 'generic'}"]
+        case ops.Scan():
+            marks = ["exclusive"] * op.exclusive + ["reverse"] * op.reverse
+            return [f"{name} {op.fn or 'generic'}", *([f"{name} {' '.join(marks)}"] if marks else [])]
+        case ops.Cast():
+            return [f"{name} to {op.dtype}"]
+        case ops.SparseContract():
+            return [f"{name} {op.pattern}"]
+        case ops.ScaledContract():
+            return [f"{name} {op.lhs_format} {op.rhs_format}"]
+    return [name]
+
+
+def operations(kernel: Kernel) -> set[str]:
+    """Names of all operations of a kernel."""
+    return {x for op in every(kernel) for x in labels(op)}
+
+
+#: structured operations: the function's place in the label, and the realised forms that compute them
+FAMILY: dict[str, tuple[str, ...]] = {
+    "reduce": ("RedTree", "RedLoop"), "reduce generic": ("RedNTree", "RedNLoop"), "arg_reduce": ("RedNTree", "RedNLoop"),
+    "scan": ("Scan", "Phi"), "scan generic": ("ScanN", "Phi"), "contract": ("ConWhole", "ConLoop", "ConAccWhole", "ConAccLoop"),
+    "sparse_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"), "scaled_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"),
+    "histogram": ("RedTree", "RedLoop"), "region_fold": ("Phi", "RedTree", "RedLoop"), "region_scan": ("Phi", "Scan"), "for": ("Phi",),
+    "while": ("Phi",), "quantized_dot": ("Phi",), "quantize": ("RedTree", "RedLoop", "RedNTree", "RedNLoop"),
+}  # fmt: skip
+MODES = {f"atomic_{fn}": fn for fn in ("add", "max", "min", "and", "or", "xor")} | {"store": "store", "unique_scatter": "unique"}
+POINTWISE = {
+    "unary": "Un", "binary": "Bin", "compare": "Bin", "select": "Tri", "fma": "Tri", "cast": "Cast", "bitcast": "Bitcast", "load": "Load",
+    "gather": "Tri", "constant": "Const", "indices": "Index", "extent": "Index",
+}  # fmt: skip
+
+
+def family(label: str) -> tuple[str, ...]:
+    """Realised terms of a structured operation."""
+    return FAMILY.get(label) or FAMILY.get(label.split(" ", 1)[0], ())
+
+
+def cells(kernel: Kernel, program: Program) -> set[Cell]:
+    """The cells that a program touches. A structured operation meets every form of its family and function that the program holds."""
+    made: dict[str, list[str]] = {r: labels(op) for op in every(kernel) for r in op.results}
+    names = operations(kernel)
+    out: set[Cell] = {(x, "program") for x in names}
+    held = list(forms(program))
+    for x in names:
+        for _, form, fn in held:
+            other = x.startswith("reduce ") and fn and fn != x.removeprefix("reduce ")
+            if form.split(" ", 1)[0] in family(x) and not other:
+                out.add((x, form))
+    for at, form, _ in held:
+        text = program.origins.get(at, "")
+        id = text.split("%", 1)[1].split(" ", 1)[0] if "%" in text else ""
+        out |= {(x, form) for x in made.get(id, ()) if form in (POINTWISE.get(x.split(" ", 1)[0]), "Index", "Const")}
+    modes = stored(program)
+    for x in names:
+        mode = x.split(" ")[1] if x.startswith("scatter_reduce") else MODES.get(x)
+        if mode in modes:
+            out.add((x, f"Store {mode}"))
+    return out
+
+
+def stored(program: Program) -> set[str]:
+    """Modes of the stores."""
+    found: set[str] = set()
+
+    def visit(items: Sequence[Item]) -> None:
+        for i in items:
+            if isinstance(i, Store):
+                found.add(i.mode)
+            elif isinstance(i, Loop):
+                visit(i.body)
+
+    for s in program.segments:
+        for p in s.phases:
+            visit(p)
+    return found
+
+
+def forms(program: Program) -> Iterator[tuple[str, str, str]]:
+    """(key of `Program.origins`, form, function) of every value."""
+    for n, s in enumerate(program.segments):
+        for k, phase in enumerate(s.phases):
+            for id, form, fn in _forms(phase):
+                yield f"{n}/{k}/{id}", form, fn
+
+
+STEP = {
+    "L1": "elements", "LC": "chunks", "W": "whole", "S1": "elements", "SC": "slices", "SW": "one slice", "O1": "instances", "OB": "blocks",
+}  # fmt: skip
+
+
+def _forms(items: Sequence[Item]) -> Iterator[tuple[int, str, str]]:
+    for i in items:
+        if isinstance(i, Let):
+            yield i.id, _let(i), str(i.attrs[0]) if i.attrs and i.op.startswith("Red") else ""
+        elif isinstance(i, Loop):
+            step = STEP.get(traversal(i.label), traversal(i.label))
+            for c in i.carries:
+                mode = " ".join(str(a) for a in c.attrs if a in ("tree", "lanes", "mma", "fma"))
+                yield c.id, " ".join(x for x in (c.op, mode, step) if x), str(c.attrs[0]) if c.op == "RedLoop" else ""
+            yield from _forms(i.body)
+
+
+def _let(i: Let) -> str:
+    if i.op in ("ConWhole", "ConAccWhole"):
+        return f"{i.op} {i.attrs[0]}"
+    if i.op in ("Scan", "ScanN"):
+        label = str(i.attrs[1] if i.op == "Scan" else i.attrs[0])
+        return f"{i.op} {STEP.get(traversal(label), traversal(label))}"
+    return i.op
