@@ -151,9 +151,9 @@ class _Phase:
         """The states that each loop carries, from its folds and from the states that are read inside it."""
         for i in self.used:
             n = self.dag.nodes[i]
-            if n.op in ("FFoldLoop", "FWhile", "FState"):
+            if n.op in ("FFoldLoop", "FWhile", "FState", "FWState"):
                 assert n.path and isinstance(n.kids[0], tuple) and isinstance(n.kids[1], tuple)
-                cond = n.kids[2] if n.op == "FWhile" else -1
+                cond = n.kids[2] if n.op in ("FWhile", "FWState") else -1
                 assert isinstance(cond, int)
                 new = (n.kids[0], n.kids[1], cond)
                 if self.phis.setdefault((n.path, n.attrs[0]), new) != new:
@@ -186,7 +186,7 @@ class _Phase:
             body, outer = self.split(i)
             scope = self.dag.nodes[i].path if self.is_loop(i) else h
             assert scope is not None
-            later = self.is_loop(i) or self.dag.nodes[i].op == "FState"  # read at the end of a step
+            later = self.is_loop(i) or self.dag.nodes[i].op in ("FState", "FWState")  # read at the end of a step
             for k in body:
                 self._read(i, k, scope, None if later else i)
             inside = bool(outer) and not self.is_loop(i)
@@ -332,7 +332,7 @@ class _Phase:
         n = self.dag.nodes[i]
         if self.is_loop(i):
             return []
-        if n.op in ("FForm", "FState"):
+        if n.op in ("FForm", "FState", "FWState"):
             assert n.path
             self.ids[i] = self.phi_ids[n.path, n.attrs[0]][n.attrs[1]]
             return []
@@ -486,7 +486,7 @@ class _Phase:
         n = self.dag.nodes[i]
         if n.op == "FPick":
             return self.pick_dtype(i)
-        if n.op == "FState":
+        if n.op in ("FState", "FWState"):
             assert isinstance(n.kids[0], tuple)
             return self.dtype[n.kids[0][n.attrs[1]]]
         body, outer = self.split(i)

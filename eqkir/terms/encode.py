@@ -214,6 +214,9 @@ class _Encoder:
                 case "State":
                     axis, key, c, j = n.attrs
                     self.add("State", i, axis, self.name(key), j, self.values(a[:c]), self.values(a[c : 2 * c]))
+                case "WState":
+                    axis, key, c, j = n.attrs
+                    self.add("WState", i, axis, self.name(key), j, self.values(a[:c]), self.values(a[c : 2 * c]), a[2 * c])
                 case "Con" | "ConAcc":
                     self.add(n.op, i, n.attrs[0], n.dtype, *a)
                 case _:

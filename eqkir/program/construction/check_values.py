@@ -46,6 +46,9 @@ def buffers_initialised(c: Context) -> list[Diagnostic]:
     """A workspace is written by a plain store before it is read; buffers of the kernel keep their initial value or none."""
     faults = []
     a = c.abstract
+    owed = {v.name for v in a.abi.views if v.owed}
+    if owed and not c.compared:
+        faults += [Fault("buffers-initialised", f"nobody but construction says that {n} is written first") for n in sorted(owed - c.owed())]
     for v in a.abi.views:
         if v.role != "workspace":
             continue
