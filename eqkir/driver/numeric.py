@@ -6,7 +6,7 @@ the kernel on a copy of the arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -133,9 +133,10 @@ def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int, steps: Steps) ->
 
 def check(
     kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, steps: Steps,
-    stop: int = 3,
-) -> Verdict:
-    """Compare an engine with the reference's envelope on all cases; at most `stop` mistakes are collected."""
+    stop: int = 3, permit: Collection[str] = (),
+) -> Verdict:  # fmt: skip
+    """Compare an engine with the reference's envelope, under the permissions `permit`, on all cases; at most `stop` mistakes are
+    collected."""
     v = Verdict()
     if large(kernel, pinned):
         pinned = {}
@@ -145,7 +146,7 @@ def check(
             v.unmet += 1
             continue
         try:
-            expected = envelope(kernel, args, c.symbols, constexprs)
+            expected = envelope(kernel, args, c.symbols, constexprs, permit)
         except EqkirError:
             v.invalid += 1
             continue
