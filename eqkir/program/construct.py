@@ -26,7 +26,7 @@ from eqkir.kir import model as kir
 from eqkir.kir.model import Constexpr, Kernel, Region
 from eqkir.kir.types import Type, infer
 from eqkir.program.abi import Abi, ScalarParam, SymbolParam, ViewParam
-from eqkir.program.abstract import Abstract
+from eqkir.program.abstract import BOUND, Abstract
 from eqkir.program.construct_codes import ATOMIC, CONSTEXPR, STAGE, UNSUPPORTED
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_env import COMMON, FIELDS, ROOT, Ixs
@@ -60,7 +60,12 @@ def construct(
     ordered: frozenset[str] = frozenset()
     while True:
         try:
-            return attempt(kernel, types, consts, pointer, ordered)
+            out = attempt(kernel, types, consts, pointer, ordered)
+            if len(set(binders(out))) < len(binders(out)):  # one operation under two axes: do axes of the stores' own make it one?
+                other = attempt(kernel, types, consts, pointer, ordered, "store")
+                if len(binders(other)) < len(binders(out)):
+                    return other
+            return out
         except Again as again:
             more = chain(Values(kernel, types, effects(kernel, pointer), consts), again) - ordered
             if not more:
@@ -80,11 +85,19 @@ def chain(v: Values, again: Again) -> frozenset[str]:
     return frozenset(out)
 
 
+def binders(p: Abstract) -> list[str]:
+    """Origins of the live structured operations. One that stores see under two axes occurs twice."""
+    live = below(p, [i for g in p.groups for phase in g.phases for s in phase for i in (s.value, s.valid, *s.deps)])
+    return [p.origins[i] for i in live if p.nodes[i].op in BOUND and i in p.origins]
+
+
 def attempt(
-    kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, bool | int | float], pointer: str, ordered: frozenset[str]
-) -> Abstract:
-    """The kernel in index notation where these loops are ordered. Raises Again."""
+    kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, bool | int | float], pointer: str, ordered: frozenset[str],
+    owner: str = "",
+) -> Abstract:  # fmt: skip
+    """The kernel in index notation where these loops are ordered; stores' dimensions have axes of this owner. Raises Again."""
     values = Values(kernel, types, effects(kernel, pointer, ordered), constexprs)
+    values.mine = owner
     if len(values.effects.stores) > STORE_LIMIT:
         raise fail(
             STORES, f"{len(values.effects.stores)} stores", values.effects.stores[STORE_LIMIT].pointer, f"at most {STORE_LIMIT}", STAGE
@@ -159,7 +172,7 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     ixs: list[Expr] = []
     dims: dict[int, str] = {}
     for d, e in enumerate(shape):
-        x, axis = v.dimension(e, frozenset((*axes, *dims.values())))
+        x, axis = v.dimension(e, frozenset((*axes, *dims.values())), owner=v.mine)
         mine: tuple[str, ...] = (axis,) if axis else ()
         if axis:
             dims[d] = axis

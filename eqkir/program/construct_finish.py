@@ -249,9 +249,7 @@ class _States:
 class _Copier:
     """Copies nodes under final axis names; loads in `copies` become loads of their workspace."""
 
-    def __init__(
-        self, owner: _Finished, names: Mapping[str, str], copies: Mapping[int, Copy], states: _States, axis: str = ""
-    ) -> None:
+    def __init__(self, owner: _Finished, names: Mapping[str, str], copies: Mapping[int, Copy], states: _States, axis: str = "") -> None:
         self.owner, self.names, self.copies, self.states, self.axis = owner, names, copies, states, axis
         self.env = {Coord(a): Coord(b) for a, b in names.items()}
         self.done: dict[int, int] = {}

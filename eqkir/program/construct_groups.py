@@ -186,7 +186,6 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
     )  # fmt: skip
 
 
-
 def at_once(v: Values, roots: Sequence[int]) -> set[int]:
     """Nodes below that are read where the value stands, not by what an ordered loop makes of its states at the end of a step: that
     needs no copy of what lives in a step."""

@@ -134,7 +134,7 @@ class Nodes:
             self.kind_of[name], self.pool_of[name] = kind, extent
         return name
 
-    def dimension(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop") -> tuple[Expr, str | None]:
+    def dimension(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop", owner: str = "") -> tuple[Expr, str | None]:
         """A coordinate for a dimension, and its axis (none where the extent is 1)."""
         if extent == ONE:
             return ZERO, None
@@ -145,7 +145,7 @@ class Nodes:
             return found
         if self.is_slice(extent):
             raise fail(SLICE, f"an axis of extent {extent}", accepted="one axis of the slice's extent", stage=STAGE)
-        name = self.axis(extent, avoid, kind)
+        name = self.axis(extent, avoid, kind, owner)
         return self.coordinate(name), name
 
     def is_slice(self, extent: Expr) -> bool:

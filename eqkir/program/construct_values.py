@@ -45,6 +45,7 @@ class Values(Nodes):
         self.kept: dict[str, Any] = {}  # workspace -> the effect that fills it
         self.workspaces: dict[Any, str] = {}  # (node, where it is kept) -> workspace
         self.views_kept: dict[str, tuple[str, tuple[Expr, ...]]] = {}  # workspace -> (dtype, shape)
+        self.mine = ""  # whose axes the dimensions of stores have
         self.wishes: dict[str, set[str]] = {}  # axis of a store -> how values want to traverse it
         self.formals: dict[str, int] = {}  # argument of a combine region -> node
         self.at: dict[str, Expr] = {}  # parallel point -> coordinate

@@ -288,11 +288,7 @@ class Realizer:
         path: Path = tuple((a, self.base[a], k) for a in self.facts.nest(s))
         own = self.sort(t for t in x if axis_of(t) in self.facts.put_axes(s))
         deps = tuple(self.at(x, path, k, d) for d in s.deps)
-        return self.dag.make(
-            RNode(
-                "SStore", own, path, put_attrs(s), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps)
-            )
-        )
+        return self.dag.make(RNode("SStore", own, path, put_attrs(s), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps)))
 
     def order(self, axes: tuple[str, ...]) -> tuple[object, ...]:
         """Row-major order over base labels."""

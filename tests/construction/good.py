@@ -9,6 +9,7 @@ from typing import Any
 
 from eqkir.base.expr import Expr
 from eqkir.kir.builder import Builder
+from eqkir.kir.helpers import link
 from eqkir.kir.load import load_file
 from eqkir.kir.model import Kernel
 from eqkir.kir.types import Type, infer
@@ -100,7 +101,7 @@ def corpus(name: str) -> Triple:
     for folder in ("json", "pending"):
         path = CORPUS / folder / f"{name}.json"
         if path.exists():
-            return of(load_file(path).kernels[0])
+            return of(link(load_file(path)).kernels[0])
     raise FileNotFoundError(name)
 
 
