@@ -368,7 +368,8 @@ def carries_of(c: Compare, puts: dict[tuple[str, int], list[tuple[Put, Group]]])
 def effect(c: Compare, site: StoreSite, name: str, puts: dict[tuple[str, int], list[tuple[Put, Group]]]) -> Faults:
     """One effect; the stores that it may be are taken out of `puts`."""
     first: Faults | None = None
-    known = c.candidates(name)
+    versions = {s.version for s in c.r.effects.stores if target(s) == name}
+    known = sorted(c.candidates(name), key=lambda view: len(versions ^ {p.version for p in c.fills.get(view, ())}))
     for view in known:
         mine = puts.get((view, site.version), [])
         if len(mine) != 1:
