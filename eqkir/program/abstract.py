@@ -38,10 +38,13 @@ Reverse and exclusive scans are forward inclusive scans of re-indexed operands.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eqkir.base.expr import Expr, coords
 from eqkir.program.abi import Abi, Axis
+
+if TYPE_CHECKING:
+    from eqkir.program.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,10 @@ class Abstract:
     ordered: dict[str, str] = field(default_factory=dict)
     #: (loop axis, seg axis over the same members): offered to rules that take a reduction in slices
     sliced: tuple[tuple[str, str], ...] = ()
+    #: numerical permissions of the compile call that facts about values rely on
+    permissions: tuple[str, ...] = ()
+    #: what is known of parts of axes outside of which nothing counts; None: not looked for
+    ranges: Ranges | None = None
     _ids: dict[VNode, int] = field(default_factory=dict, repr=False)
     _free: dict[int, frozenset[str]] = field(default_factory=dict, repr=False)
 

@@ -172,6 +172,7 @@ def check_scope(phase: Phase, say: Report) -> None:
                 case Store():
                     use((i.value, i.valid, *i.deps), visible, at)
                 case Loop():
+                    use(i.ends, visible, at)
                     for c in i.carries:
                         use(c.inits, visible, at)
                     phis = {c.id for c in i.carries if c.op == "Phi"}
@@ -343,7 +344,8 @@ _FRAGMENT = ("W", "M1", "MC", "MW")
 BOUND = {
     **dict.fromkeys(("RedTree", "RedNTree", "ConWhole", "ConAccWhole"), _FRAGMENT),
     **dict.fromkeys(("Scan", "ScanN", "Last"), ("LC", *_FRAGMENT)),
-    **dict.fromkeys(("FragRed", "FragRedN", "FragScan", "FragScanN", "Dot"), ("W", "LC", "MC", "MW")),
+    **dict.fromkeys(("FragRedN", "FragScan", "FragScanN", "Dot"), ("W", "LC", "MC", "MW")),
+    "FragRed": ("W", "LC", "MC", "MW", "OB"),
     "Active": ("W", "LC", "OB", "MC", "MW"),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Final
 from eqkir.program.table import ABSTRACT, ROWS, Row
 
 SORTS: Final = ("IX", "IXL", "AL", "Path", "V", "VL", "St", "G", "GL", "F", "FL", "S", "T", "SG", "SGL")
-FAMILIES: Final = ("regroup", "own", "realize", "access", "algebra")
+FAMILIES: Final = ("regroup", "own", "narrow", "realize", "access", "algebra")
 REQUESTS: Final = {
     "At": (("L", "Path", "i64", "V"), "F"),
     "Here": (("L", "Path", "i64", "V"), "F"),
@@ -45,6 +45,9 @@ _TABLES: Final = """
 (relation step-block (String String))      ; O1 -> OB of an axis
 (relation step-chunk (String String))      ; L1 -> LC
 (relation step-whole (String String))      ; L1 -> W
+(relation step-narrow (String String))     ; a loop label -> the loop between the bounds of its axis, where it has any
+(relation narrows (V String))              ; operation, axis: outside the bounds of the axis it takes in nothing
+(relation narrowslices (String))           ; seg axes with the bounds of the axis that they slice
 (relation shared (String))                 ; bound by several operations or stored over: traversed as the context says
 (relation private (String))                ; bound by one operation: traversed by any enabled label
 (relation en (String))                     ; enabled labels

@@ -97,7 +97,7 @@ def signatures(dag: Dag, dtype: dict[int, str]) -> dict[int, int]:
 
 
 def _key(i: int, n: RNode, kids: tuple[Any, ...], dtype: str) -> Any:
-    single = bool(n.path) and traversal(n.path[-1][1]) == "L1" if n.path and n.path[-1][1] else False
+    single = bool(n.path) and traversal(n.path[-1][1]) in ("L1", "N1") if n.path and n.path[-1][1] else False
     match n.op:
         case "FLoad":
             return ("load", *n.attrs[:2], kids)

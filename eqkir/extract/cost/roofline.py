@@ -226,7 +226,7 @@ class _Segment:
                 inner = self._block(it.body, (*loops, it))
                 waits = sum(self.m.barrier_ns for c in it.carries if "tree" in c.attrs or is_dot(c))
                 after = sum(self.m.barrier_ns for c in it.carries if "lanes" in c.attrs)
-                total += self.shape.pieces(it.label) * (inner + waits + self.m.op_latency_ns * len(it.carries)) + after
+                total += self.shape.steps(it) * (inner + waits + self.m.op_latency_ns * len(it.carries)) + after
             elif isinstance(it, Let):
                 if it.op == "Load":
                     latency = self._load_latency(it, loops)
@@ -259,7 +259,7 @@ class _Segment:
         """Iterations whose loads are in flight together: ``num_stages - 1`` where they are issued ahead, no more than the trips."""
         if not pipelined(loops, self.stages) or not any(is_dot(x) for x in (*loops[-1].carries, *loops[-1].body)):
             return 1.0
-        return max(1.0, min(self.stages - 1.0, self.shape.pieces(loops[-1].label)))
+        return max(1.0, min(self.stages - 1.0, self.shape.steps(loops[-1])))
 
 
 def _function(it: Let | Carry) -> str:
