@@ -155,9 +155,8 @@ def separates(a: Read | Write, b: Write, own: Sequence[str], facts: Facts) -> fr
 
 
 def _separates(a: Read | Write, b: Read | Write, own: Sequence[str], facts: Facts) -> frozenset[str]:
-    out: frozenset[str] = frozenset()
+    out = frozenset(axis for _, axis in a.scope & b.scope) & frozenset(own)
     if a.view == b.view:
-        out = frozenset(axis for _, axis in a.scope & b.scope) & frozenset(own)
         same = [x for x, y in zip(a.ixs, b.ixs, strict=True) if x == y and coords(x) and coords(x) <= set(own)]
         out |= determined(same, own, facts)
     return out

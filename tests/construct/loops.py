@@ -312,9 +312,10 @@ def scan_in_steps(k: Builder) -> None:
 
 
 def scattered_in_steps(k: Builder) -> None:
-    """Views that may overlap, points of a parallel, and a scatter in every step."""
+    """A scatter in every step, of what the step before scattered."""
     M, N = k.symbols("M", "N")
     X, Y = k.view("X", "in", "i32", (M, N)), k.view("Y", "inout", "i32", (M, N))
+    k.noalias(X, Y)
     i = k.indices(N)
     with k.parallel(M) as m:
         b = k.buffer("i32", (N,), X[m, :])
