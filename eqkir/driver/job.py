@@ -122,7 +122,8 @@ def numeric_check(chain: Chain, o: Outcome) -> None:
 
     start = time.perf_counter()
     v = numeric.check(
-        chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, numeric.interpreter(chain.program)
+        chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, numeric.interpreter(chain.program),
+        described=chain.options.described(chain.kernel.name),
     )  # fmt: skip
     details = {**v.to_json(), "seconds": time.perf_counter() - start}
     record(o, "numeric", v.ok, details, "; ".join(v.mistakes) or "no case could be compared", codes.NUMERIC)

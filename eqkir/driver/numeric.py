@@ -13,6 +13,7 @@ from typing import Any
 
 from eqkir.base.diagnostics import EqkirError
 from eqkir.base.expr import evaluate
+from eqkir.kir import inputs
 from eqkir.kir.envelope import compare, envelope
 from eqkir.kir.inputs import make_inputs
 from eqkir.kir.memory import ViewArg, clone
@@ -23,9 +24,10 @@ from eqkir.program.model import Program
 #: the k-th symbol takes the k-th number: ones, primes, just past powers of two, mixed small ones, and multiples of many blocks
 PATTERNS = ((1, 1, 1, 1), (5, 17, 7, 11), (33, 40, 19, 3), (2, 130, 5, 13), (32, 64, 16, 16))
 #: layouts and contents tried beyond the plain ones, on the second pattern
-VARIANTS = ("special", "strided", "transposed", "offset", "negative", "broadcast", "overlap")
+VARIANTS = inputs.VARIANTS[1:]
 MAX_PINNED = 1 << 20  # elements of a view up to which pinned extents are run as they are
 
+Described = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 Engine = Callable[[Mapping[str, Any], Mapping[str, int]], Mapping[str, ViewArg]]
 
 
@@ -110,14 +112,16 @@ def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int) -> Iterator[Case
 
 
 def check(
-    kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, stop: int = 3
-) -> Verdict:
-    """Compare an engine with the reference's envelope on all cases; at most `stop` mistakes are collected."""
+    kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, stop: int = 3,
+    described: Described = (None, None),
+) -> Verdict:  # fmt: skip
+    """Compare an engine with the reference's envelope on all cases; at most `stop` mistakes are collected. `described`: scalars and entries
+    of `kir.input_data` that the caller knows."""
     v = Verdict()
     if large(kernel, pinned):
         pinned = {}
     for c in cases(kernel, pinned, seed):
-        args = make_inputs(kernel, c.symbols, c.seed, c.variant, constexprs)
+        args = make_inputs(kernel, c.symbols, c.seed, c.variant, constexprs, *described)
         if not holds(program, c.symbols, args):
             v.unmet += 1
             continue

@@ -44,7 +44,10 @@ def replacement(
             passed.append({"digest": c["manifest"].get("digests", {}).get("program", ""), "cost": c["cost"], "why": "; ".join(wrong)})
             continue
         if n and "numeric" in options.checks:
-            v = numeric.check(chain.kernel, program, chain.constexprs, chain.extents, options.seed, numeric.interpreter(program))
+            v = numeric.check(
+                chain.kernel, program, chain.constexprs, chain.extents, options.seed, numeric.interpreter(program),
+                described=options.described(chain.kernel.name),
+            )  # fmt: skip
             if not v.ok:
                 passed.append({"digest": "", "cost": c["cost"], "why": f"{codes.NUMERIC}: {'; '.join(v.mistakes)}"})
                 continue
