@@ -171,6 +171,8 @@ class Realizer:
                 return self.ready(k, RNode("FIndex", own, path, (n.attrs[0], n.dtype), (kids(n.args),)))
             case "Load":
                 return self.ready(k, RNode("FLoad", own, path, (*n.attrs, "ptr"), (kid(n.args[0]), kid(n.args[1]), kids(n.args[2:]))))
+            case "Permit":  # stage -1: the value itself, as a value of its own
+                return self.dag.make(RNode("FReady", None, None, (-1,), (kid(n.args[0]),)))
             case "Pick":
                 return self.dag.make(RNode("FPick", None, None, n.attrs, (kid(n.args[0]),)))
             case "Form":

@@ -51,6 +51,8 @@ class Realised:
         x = self.phase.defs.get(i)
         if x is None:
             self.say("self-contained", i, "is not defined")
+        elif n.op == "Permit":
+            self.todo.append((i, n.args[0]))
         elif n.op == "Pick" and self.a.nodes[n.args[0]].op in ("Fold", "While"):
             self.state(i, x, self.a.nodes[n.args[0]].attrs[1], n.attrs[0])
         elif n.op == "State":
