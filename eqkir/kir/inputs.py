@@ -114,7 +114,8 @@ def contents(p: View, shape: tuple[int, ...], rng: np.random.Generator, variant:
         return _sprinkle(x, dtype, rng) if variant == "special" else x
     info = np.iinfo(NUMPY[dtype])
     if variant == "edges":
-        return _chosen(np.asarray([info.min, info.min + 1, info.max - 1, info.max, 0, 1], NUMPY[dtype]), np.ones(shape, NUMPY[dtype]), 0.9, rng)
+        extremes = np.asarray([info.min, info.min + 1, info.max - 1, info.max, 0, 1], NUMPY[dtype])
+        return _chosen(extremes, np.ones(shape, NUMPY[dtype]), 0.9, rng)
     full = rng.integers(info.min, info.max, shape, NUMPY[dtype], endpoint=True)
     small = rng.integers(0 if info.min == 0 else -8, 9, shape).astype(NUMPY[dtype])
     return np.where(rng.random(shape) < 0.5, small, full).astype(NUMPY[dtype])

@@ -24,8 +24,8 @@ from eqkir.program.verify_scope import accesses, phases
 
 #: op of the abstract program -> number of attributes
 OPS = {
-    "Const": 1, "Scalar": 1, "Index": 1, "Load": 3, "Un": 1, "Bin": 1, "Tri": 1, "Cast": 1, "Bitcast": 1, "Permit": 1, "Red": 2, "RedN": 2, "Arg": 2,
-    "Pick": 1, "Con": 1, "ConAcc": 1, "Scan": 2, "ScanN": 2, "Form": 3, "Fold": 3, "While": 3, "State": 4,
+    "Const": 1, "Scalar": 1, "Index": 1, "Load": 3, "Un": 1, "Bin": 1, "Tri": 1, "Cast": 1, "Bitcast": 1, "Permit": 1, "Red": 2,
+    "RedN": 2, "Arg": 2, "Pick": 1, "Con": 1, "ConAcc": 1, "Scan": 2, "ScanN": 2, "Form": 3, "Fold": 3, "While": 3, "State": 4,
 }  # fmt: skip
 #: check of the program verifier -> the check here that it is part of
 PROGRAM = {
