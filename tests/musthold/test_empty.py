@@ -132,7 +132,8 @@ def test_rows_that_see_nothing_are_zero(permit: tuple[str, ...]) -> None:
         s, t = args["Q"].shape[2], args["K"].shape[2]
         assert not got["O"][:, :, : max(s - t, 0)].astype(np.float32).any()
 
-    agree(corpus("attention_causal_bf16"), [qkv(1, 2, 7, 3, 4), qkv(1, 1, 5, 0, 4), qkv(1, 1, 1, 1, 1), qkv(1, 1, 3, 5, 4)], judge, permit=permit)
+    cases = [qkv(1, 2, 7, 3, 4), qkv(1, 1, 5, 0, 4), qkv(1, 1, 1, 1, 1), qkv(1, 1, 3, 5, 4)]
+    agree(corpus("attention_causal_bf16"), cases, judge, permit=permit)
 
 
 def test_rows_with_infinite_bias_are_zero() -> None:
