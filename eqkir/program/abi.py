@@ -12,7 +12,8 @@ class ViewParam:
     """An external view, or (role ``workspace``) a hidden buffer that `launch` allocates: dense row-major, uninitialised.
 
     `alias` is the alias class: loads and stores of one class are ordered by memory versions. Strides and offset are run-time facts
-    (elements); symbols ``stride(name, k)`` stand for them in address arithmetic only.
+    (elements); symbols ``stride(name, k)`` stand for them in address arithmetic only. `obliged`: a buffer without initial value, whose
+    author owes a write before every read; where that is not proved, interpreters find a breach, and what was there before is garbage.
     """
 
     name: str
@@ -20,6 +21,7 @@ class ViewParam:
     dtype: str
     shape: tuple[Expr, ...]
     alias: int
+    obliged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

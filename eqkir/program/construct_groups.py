@@ -9,6 +9,7 @@ from eqkir.analysis.coords import normal
 from eqkir.analysis.worksets import Plan, Read, Write, conflict, groups, instance_axes, plan, separates
 from eqkir.base.diagnostics import fail, register
 from eqkir.base.expr import Coord, Expr, coords, floordiv, substitute
+from eqkir.kir.model import Buffer
 from eqkir.program.abi import Abi, Axis, ViewParam
 from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, axes_in, bound_axis
 from eqkir.program.construct_codes import LOOP_STORE, STAGE
@@ -296,17 +297,19 @@ class _Finished:
     def view(self, name: str) -> str:
         """The final name of a view or workspace."""
         if name in self.v.views_kept and name not in self.kept:
-            self.kept[name] = self.workspace(*self.v.views_kept[name]).name
+            made = self.v.effects.definitions.get(name)
+            obliged = made is not None and isinstance(made[0], Buffer) and made[0].init is None
+            self.kept[name] = self.workspace(*self.v.views_kept[name], obliged).name
         return self.kept.get(name, name)
 
-    def workspace(self, dtype: str, shape: tuple[Expr, ...]) -> ViewParam:
+    def workspace(self, dtype: str, shape: tuple[Expr, ...], obliged: bool = False) -> ViewParam:
         taken = {x.name for x in (*self.abi.views, *self.workspaces)} | {n for n, _ in self.abi.constexprs}
         taken |= {s.name for s in self.abi.scalars} | {s.name for s in self.abi.symbols}
         n = len(self.workspaces)
         while f"ws{n}" in taken:
             n += 1
         alias = max((x.alias for x in (*self.abi.views, *self.workspaces)), default=-1) + 1
-        self.workspaces.append(ViewParam(f"ws{n}", "workspace", dtype, shape, alias))
+        self.workspaces.append(ViewParam(f"ws{n}", "workspace", dtype, shape, alias, obliged))
         return self.workspaces[-1]
 
     def names(self, effects: Sequence[Effect], own: tuple[str, ...], p: Plan) -> dict[str, str]:

@@ -36,7 +36,8 @@ def to_json(program: Program) -> dict[str, Any]:
         "abi": {
             "kernel": abi.kernel,
             "views": [
-                {"name": v.name, "role": v.role, "dtype": v.dtype, "shape": [E.to_json(e) for e in v.shape], "alias": v.alias}
+                {"name": v.name, "role": v.role, "dtype": v.dtype, "shape": [E.to_json(e) for e in v.shape], "alias": v.alias,
+                 **({"obliged": True} if v.obliged else {})}
                 for v in abi.views
             ],
             "scalars": [{"name": s.name, "dtype": s.dtype} for s in abi.scalars],
@@ -151,9 +152,10 @@ def _abi(r: Reader) -> Abi:
     r.keys(("kernel", "views", "scalars", "symbols", "noalias", "constexprs"), optional=("noalias", "constexprs"))
     views, scalars, symbols = [], [], []
     for v in r.at("views").items():
-        v.keys(("name", "role", "dtype", "shape", "alias"))
+        v.keys(("name", "role", "dtype", "shape", "alias", "obliged"), optional=("obliged",))
         shape = tuple(e.expr() for e in v.at("shape").items())
-        views.append(ViewParam(v.at("name").text(), v.at("role").one_of(ROLES), v.at("dtype").one_of(ALL), shape, v.at("alias").integer()))
+        role, dtype, alias = v.at("role").one_of(ROLES), v.at("dtype").one_of(ALL), v.at("alias").integer()
+        views.append(ViewParam(v.at("name").text(), role, dtype, shape, alias, v.get("obliged", False).boolean()))
     for v in r.at("scalars").items():
         v.keys(("name", "dtype"))
         scalars.append(ScalarParam(v.at("name").text(), v.at("dtype").one_of(ALL)))

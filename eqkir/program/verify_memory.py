@@ -261,8 +261,11 @@ def check_phase(m: Memory, say: Report) -> None:
 
 
 def check_buffer(m: Memory, say: Report) -> None:
-    """Every element of a workspace or an `out` view that a load or an atomic operation reads was written in an earlier phase."""
+    """Every element of a workspace or an `out` view that a load or an atomic operation reads was written in an earlier phase, or its author
+    owes that."""
     for a in m.accesses:
+        if m.program.abi.view(a.view).obliged:
+            continue
         if (a.is_store and (not a.atomic or a.mode == "put")) or m.program.abi.view(a.view).role not in ("workspace", "out"):
             continue
         seen = a.version - a.is_store  # an atomic operation reads the version that it ends
