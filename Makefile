@@ -45,13 +45,13 @@ lint: $(STAMP)
 	@$(PY) -m mypy
 
 bench-gpu: $(STAMP)
-	@$(PY) bench/gpu.py emit --out $(OUT)/bench
-	@if $(PY) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then \
-	  status=0; $(PY) bench/gpu.py run --artifacts $(OUT)/bench --json bench/results/gpu.json || status=1; \
-	  $(PY) bench/gpu.py table bench/results/gpu.json > bench/RESULTS.md; exit $$status; \
+	@status=0; $(PY) bench/gpu.py emit --out $(OUT)/bench || status=1; \
+	if $(PY) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then \
+	  $(PY) bench/gpu.py run --artifacts $(OUT)/bench --json bench/results/gpu.json || status=1; \
+	  $(PY) bench/gpu.py table bench/results/gpu.json > bench/RESULTS.md; \
 	else \
 	  echo "artifacts are in $(OUT)/bench; on a GPU machine with torch, triton and numpy: python bench/gpu.py run --artifacts $(OUT)/bench --json bench/results/gpu.json"; \
-	fi
+	fi; exit $$status
 
 show: $(STAMP)
 	@$(PY) tools/show.py $(ISSUE)

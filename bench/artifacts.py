@@ -19,6 +19,12 @@ def load(path: Path) -> ModuleType:
     return module
 
 
+def order(path: Path) -> list[str]:
+    """The names of what the module's ``launch`` takes, in its order (a parameter's own name may differ where it is a reserved one)."""
+    abi = json.loads((path.parent / "manifest.json").read_text())["abi"]
+    return [*(v["name"] for v in abi["views"] if v["role"] != "workspace"), *(s["name"] for s in abi["scalars"])]
+
+
 def workload(folder: Path) -> dict[str, Any]:
     entry: dict[str, Any] = json.loads((folder / "workload.json").read_text())
     return entry

@@ -43,10 +43,19 @@ def _worker(mode: str, environment: dict[str, str] | None = None) -> Worker:
     return Worker([sys.executable, str(HERE / "gpu.py"), "worker", mode], {"PYTHONPATH": path, **(environment or {})})
 
 
+def _priority(folder: Path) -> int:
+    return int(json.loads((folder / "workload.json").read_text()).get("priority", 9))
+
+
+def _predicted_ms(folder: Path) -> float:
+    """Of the chosen program."""
+    return float(json.loads((folder / "00" / "report.json").read_text())["cost_ns"]) * 1e-6
+
+
 def _folders(args: argparse.Namespace) -> list[Path]:
     """Emitted workloads that are wanted, the issues' lines first."""
     found = [p.parent for p in args.artifacts.glob("*/workload.json") if wanted(args.only, p.parent.name)]
-    return sorted(found, key=lambda f: (json.loads((f / "workload.json").read_text()).get("priority", 9), f.name))
+    return sorted(found, key=lambda f: (_priority(f), f.name))
 
 
 # ------------------------------------------------------------------------------------------------ emit, dry
@@ -96,18 +105,14 @@ def run(args: argparse.Namespace) -> int:
         worker.start()  # imports while others compile
     unfit = compile_all(folders, args)
     print(f"compiled {len(folders) - len(unfit)} of {len(folders)} in {time.monotonic() - start:.0f} s", flush=True)
-    for folder in folders:
+    for folder in sorted(folders, key=lambda f: _priority(f) > 1 and _predicted_ms(f) > args.limit_ms):
         left = args.budget - (time.monotonic() - start)
         if left < 15:
             row = {"workload": folder.name, "status": "not run: out of time"}
         elif unfit.get(folder.name, "").startswith("time-out"):
             row = {"workload": folder.name, "status": f"compile: {unfit[folder.name]}"}
         else:
-            compiled = any(n == "all" or n in folder.name for n in args.compile_peers) and not args.no_compile_peers
-            request = {"folder": str(folder), "seconds": args.seconds, "peers": args.peers, "compile": compiled, "limit_ms": args.limit_ms}
-            row = {"workload": folder.name, **worker.ask(request, min(args.timeout, left))}
-            if row.get("last"):
-                worker.stop()
+            row = {"workload": folder.name, **_measured(worker, folder, args, left)}
         rows.append(row)
         print(line(row), flush=True)
         if args.json:
@@ -116,6 +121,28 @@ def run(args: argparse.Namespace) -> int:
     good = sum(r["status"] == "ok" for r in rows)
     print(f"{good} of {len(rows)} ok in {time.monotonic() - start:.0f} s")
     return 0 if good == len(rows) else 1
+
+
+def _measured(worker: Worker, folder: Path, args: argparse.Namespace, left: float) -> dict[str, Any]:
+    """The row of a workload. What is predicted to be slow is tried at its tiny sizes first, and then has less time: a prediction may be
+    wrong by far where lengths come from data."""
+    compiled = any(n == "all" or n in folder.name for n in args.compile_peers) and not args.no_compile_peers
+    request = {"folder": str(folder), "seconds": args.seconds, "peers": args.peers, "compile": compiled, "tiny": False}
+    slow = _predicted_ms(folder) > args.limit_ms
+
+    def ask(seconds: float, **changes: Any) -> dict[str, Any]:
+        row = worker.ask({**request, **changes}, min(seconds, left))
+        if row.get("last"):
+            worker.stop()
+        return row
+
+    if not slow:
+        return ask(args.timeout)
+    small = ask(args.timeout, tiny=True)
+    if small["status"] != "right":
+        return {**small, "status": f"at tiny sizes: {small['status']}"}
+    row = ask(args.slow_timeout)
+    return row if row["status"] == "ok" else {**row, "status": f"{row['status']} (right at tiny sizes)"}
 
 
 def compile_all(folders: list[Path], args: argparse.Namespace) -> dict[str, str]:
@@ -151,7 +178,7 @@ def line(row: dict[str, Any]) -> str:
     best = "" if row["best_ms"] >= row["ms"] else f"best candidate {row['best']} {row['best_ms']:.4f}  "
     return (
         f"ok   {name} {row['ms']:9.4f} ms {row['percent_of_floor']:5.1f} % of {row['floor_ms']:.4f} ({row['bound']})  "
-        f"worst {row['worst']:.2f} of bound  predicted {row['predicted_ms']:.4f}  {best}{peers} {lost}".rstrip()
+        f"worst {row['worst']:.2f} of bound at {row['where']}  predicted {row['predicted_ms']:.4f}  {best}{peers} {lost}".rstrip()
     )
 
 
@@ -212,7 +239,8 @@ def main() -> int:
     r.add_argument("--timeout", type=float, default=60, help="seconds for one workload")
     r.add_argument("--budget", type=float, default=1e9, help="seconds for the whole run")
     r.add_argument("--seconds", type=float, default=0.2, help="device seconds for timing one implementation")
-    r.add_argument("--limit-ms", type=float, default=3000, help="programs predicted to take longer are checked at tiny sizes only")
+    r.add_argument("--limit-ms", type=float, default=3000, help="programs predicted to take longer come last, at tiny sizes first")
+    r.add_argument("--slow-timeout", type=float, default=25, help="seconds for one of those at its own sizes")
     r.add_argument("--jobs", type=int, default=12, help="processes that compile; 0 compiles as workloads come")
     r.add_argument("--compile-timeout", type=float, default=90, help="seconds for compiling one workload")
     r.add_argument("--capability", type=int, default=90, help="of the device, for compiling ahead")

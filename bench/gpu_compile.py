@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import triton
-from artifacts import Described, candidates, load, workload
+from artifacts import Described, candidates, load, order, workload
 from compare import sizes_of
 from contents import shape
 from triton.backends.compiler import GPUTarget
@@ -60,4 +60,4 @@ def one(path: Path, entry: dict[str, Any], sizes: dict[str, Any]) -> None:
 
     module._Plan.run = compile_only
     tensors = {n: Described(NAMES[v["dtype"]], shape(v, sizes)) for n, v in entry["views"].items()}
-    module.launch(**tensors, **{n: sizes[n] for n in entry["scalars"]})
+    module.launch(*(tensors[n] if n in tensors else sizes[n] for n in order(path)))

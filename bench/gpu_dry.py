@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from arrays import Numpy
-from artifacts import candidates, load, workload
+from artifacts import candidates, load, order, workload
 from compare import Reference, sizes_of
 from contents import arguments
 
@@ -40,7 +40,7 @@ def handle(request: dict[str, Any]) -> dict[str, Any]:
         GUARD.clear()
         tensors = {n: tensor(made[n], v["role"] != "in") for n, v in views.items()}
         try:
-            load(path).launch(**tensors, **{n: sizes[n] for n in entry["scalars"]})
+            load(path).launch(*(tensors[n] if n in tensors else sizes[n] for n in order(path)))
         except Exception as e:
             return {"status": f"{path.parent.name}: {type(e).__name__}: {e.__cause__ or e}"[:400]}
         verdicts = reference.verdicts({n: tensors[n].array() for n, v in views.items() if v["role"] != "in"})

@@ -6,14 +6,14 @@ import gc
 import json
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 from arrays import Torch
-from artifacts import candidates, load, workload
+from artifacts import candidates, load, order, workload
 from compare import Reference, sizes_of
 from contents import arguments, poison
 from peers import EAGER, LIBRARY
@@ -38,21 +38,25 @@ class Checker:
 
     def __init__(self, entry: dict[str, Any], sizes: dict[str, Any], data: dict[str, Any]) -> None:
         self.views, self.sizes = entry["views"], sizes
-        self.scalars = {n: sizes[n] for n in entry["scalars"]}
         made = arguments(XP, self.views, data, sizes)
         self.inputs = {n: made[n] for n, v in self.views.items() if v["role"] != "out"}
         del made
         self.reference = Reference(XP, entry["kernel"], self.views, self.inputs, sizes)
 
-    def verdicts(self, launch: Callable[..., object]) -> list[Any]:
-        """Of one launch, an output each."""
+    def verdicts(self, launch: Callable[..., object], names: list[str]) -> list[Any]:
+        """Of one launch, an output each; `names`: its arguments in order."""
         args = {}
         for n, v in self.views.items():
             role = v["role"]
             args[n] = self.inputs[n] if role == "in" else self.inputs[n].clone() if role == "inout" else poison(XP, v, self.sizes)
-        launch(**args, **self.scalars)
+        launch(*arranged(names, args, self.sizes))
         torch.cuda.synchronize()
         return self.reference.verdicts({n: args[n] for n, v in self.views.items() if v["role"] != "in"})
+
+
+def arranged(names: list[str], arrays: Arrays, sizes: dict[str, Any]) -> list[Any]:
+    """Arguments of a launch in order: views, and scalars from the sizes."""
+    return [arrays[n] if n in arrays else sizes[n] for n in names]
 
 
 def floor(entry: dict[str, Any]) -> dict[str, Any]:
@@ -71,8 +75,8 @@ def floor(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def handle(request: dict[str, Any]) -> dict[str, Any]:
-    """`request`: folder, seconds, peers (kinds), compile (whether torch.compile is a peer here). The row of the workload; after an error of
-    the device it is the process's last."""
+    """`request`: folder, seconds, peers (kinds), compile (whether torch.compile is a peer here), tiny. The row of the workload; after an
+    error of the device it is the process's last."""
     folder = Path(request["folder"])
     row: dict[str, Any] = {"workload": folder.name, "gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     start = time.perf_counter()
@@ -98,7 +102,7 @@ def fatal(e: Exception) -> bool:
 def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     """Fill the row. status ``ok``, or what went wrong; a candidate that computes something wrong is never timed.
 
-    Where the chosen program is predicted to take longer than ``limit_ms`` of the request, it is checked at the tiny sizes and not timed.
+    With ``tiny`` in the request it is checked at the tiny sizes and not timed: ``right``.
     """
     entry = workload(folder)
     sizes = sizes_of(entry)
@@ -107,41 +111,44 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     table: dict[str, dict[str, Any]] = {p.parent.name: dict(json.loads((p.parent / "report.json").read_text())) for p in paths}
     first = min(table)
     row |= {"candidates": table, "predicted_ms": table[first].get("cost_ns", 0.0) * 1e-6}
-    tiny = row["predicted_ms"] > request["limit_ms"]
+    tiny = request["tiny"]
     if tiny:
         sizes = {**sizes_of(entry, tiny=True), **entry["constexprs"]}
     checker = Checker(entry, sizes, entry["tiny"]["data"] if tiny else entry["data"])
-    good: dict[str, ModuleType] = {}
+    good: dict[str, tuple[ModuleType, list[str]]] = {}
     for path in paths:
         name = path.parent.name
         try:
             start = time.perf_counter()
-            module = load(path)
-            verdicts = checker.verdicts(module.launch)
+            module, names = load(path), order(path)
+            verdicts = checker.verdicts(module.launch, names)
         except Exception as e:
             if fatal(e):
                 raise
             table[name]["wrong"] = [f"{type(e).__name__}: {e}"[:400]]
             continue
         table[name] |= {"first_seconds": time.perf_counter() - start, "worst": max((v.worst for v in verdicts), default=0.0)}
+        table[name]["where"] = next((f"{v.name}[{v.at}]" for v in verdicts if v.worst == table[name]["worst"]), "")
         if wrong := [str(v) for v in verdicts if not v.ok]:
             table[name]["wrong"] = wrong
         else:
-            good[name] = module
-    inputs, scalars = checker.inputs, checker.scalars
+            good[name] = module, names
+    inputs = checker.inputs
     del checker
     torch.cuda.empty_cache()
-    row["worst"] = table[first].get("worst")
+    row["worst"], row["where"] = table[first].get("worst"), table[first].get("where", "")
     if first not in good:
         row["status"] = f"wrong: {'; '.join(table[first]['wrong'])}"
         return
     if tiny:
-        row["status"] = f"right at {sizes}; predicted {row['predicted_ms'] * 1e-3:.0f} s for the workload, not run"
+        row["status"] = "right"
         return
     row["status"] = "checked"
     row.update(floor(entry))
     sets = buffers(entry, sizes, inputs, sets_needed(entry["bytes"]))
-    calls: dict[str, list[Callable[[], object]]] = {n: [_bind(m.launch, {**s, **scalars}) for s in sets] for n, m in good.items()}
+    calls: dict[str, list[Callable[[], object]]] = {
+        n: [partial(m.launch, *arranged(names, s, sizes)) for s in sets] for n, (m, names) in good.items()
+    }
     errors = peers(entry, sizes, sets, request, calls)
     times = side_by_side(calls, request["seconds"])
     for name in good:
@@ -195,10 +202,6 @@ def compiled(call: Callable[[Arrays, dict[str, Any]], Any], sets: list[Arrays], 
     torch.compiler.reset()
     fn = torch.compile(lambda *ts: call(dict(zip(names, ts)), sizes), mode="max-autotune-no-cudagraphs", dynamic=False)
     return [_bind_list(fn, [s[n] for n in names]) for s in sets]
-
-
-def _bind(launch: Callable[..., object], kwargs: Arrays) -> Callable[[], object]:
-    return lambda: launch(**kwargs)
 
 
 def _bind_pair(call: Callable[[Arrays, dict[str, Any]], Any], t: Arrays, sizes: dict[str, Any]) -> Callable[[], object]:

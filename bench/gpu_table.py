@@ -32,6 +32,8 @@ def markdown(rows: list[dict[str, Any]], notes: list[str]) -> str:
         out += "\n## Notes\n"
     for before, note in zip(["", *notes], notes):
         out += ("" if note.startswith("- ") and before.startswith("- ") else "\n") + note + "\n"
+    if remarks := [f"- {r['workload']}: {r['note']}\n" for r in good if r.get("note")]:
+        out += "\nAbout these workloads:\n\n" + "".join(remarks)
     bad = [r for r in rows if r["status"] != "ok"]
     if bad:
         out += "\nNot measured:\n\n" + "".join(f"- {r['workload']}: {r['status']}\n" for r in bad)

@@ -62,7 +62,8 @@ DENSE: list[Line] = [
             "column_scale",
         )
     ),
-    *(line(k, {"N": MANY}) for k in ("add_in_place_strided", "shift", "shift_in_place", "parallel_points")),
+    *(line(k, {"N": MANY}) for k in ("add_in_place_strided", "shift", "shift_in_place")),
+    line("parallel_points", {"N": MANY}, touched={"Y": "N//2"}),
     line("reshape_heads", {"T": 16384, "H": 32, "D": 128}),
 ]  # fmt: skip
 
@@ -78,10 +79,10 @@ SCANS: list[Line] = [
     line("bitonic_sort_rows_f32", {"M": 4096}, constexprs={"width": 4096}, peers="E"),
     line("nucleus_partials_f32", SQUARE, peers="E C"),
     line("unique_consecutive_flags_i32", {"N": MANY}, peers="E"),
-    line("unique_consecutive_parts_i32", {"P": 8192, "R": 8192}),
+    line("unique_consecutive_parts_i32", {"P": 8192, "R": 8192}, touched={"Y": "2*P*R//3"}),
     line("nonzero_counts_i32", {"P": 8192, "R": 8192}, peers="E"),
     line("nonzero_offsets_i32", {"P": 65536}, peers="E", note="one row: as long as one program takes"),
-    line("nonzero_positions_i32", {"P": 8192, "R": 8192, "N": MANY}, peers="E"),
+    line("nonzero_positions_i32", {"P": 8192, "R": 8192, "N": MANY}, peers="E", touched={"Y": "2*P*R//3"}),
 ]
 
 #: kernel, shapes, flops, dtype of the matrix rate
@@ -207,7 +208,7 @@ PROGRAMS: list[Line] = [
     line("smith_waterman_i32", {"B": 4096, "M": 128, "N": 128}),
     line("collatz_i64", {"N": 1 << 24}, data={"X": {"range": [-3, 1_000_000]}}),
     line("newton_sqrt_f32", {"N": 1 << 24}),
-    line("skip_and_stop_i32", {"M": 65536, "N": 1024}, note="rows end at their first zero: most of the view is not read"),
+    line("skip_and_stop_i32", {"M": 65536, "N": 1024}, touched={"X": "190*M"}, note="rows end at their first zero"),
     *(
         line(k, {"N": 1 << 20, "S": 1 << 18}, note="later launches find what the first left")
         for k in ("claim_slots_i32", "first_arrivals_u32")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """`python bench/workloads.py`: write `bench/workloads.json`, the fixed list of what the GPU benchmark checks and times.
 
-An entry: name, kernel and its file, shapes (symbols), constexprs, scalars, views, data (see `contents`), peers, bytes (what a launch
-touches once, `inout` twice) and, for contractions, flops and the dtype whose matrix rate bounds them; ``tiny``: sizes for a dry run.
+An entry: name, kernel, shapes (symbols), constexprs, scalars, views, data (see `contents`), peers, bytes (what a launch touches, once,
+and twice where it reads and writes it) and, for contractions, flops and the dtype whose matrix rate bounds them; ``tiny``: sizes for a
+dry run.
 `priority` 1 are the lines that an issue names.
 """
 
@@ -24,13 +25,34 @@ from corpus.shapes import entry_of  # noqa: E402
 from eqkir.base.dtypes import itemsize  # noqa: E402
 from eqkir.kir.model import Kernel, Scalar  # noqa: E402
 
+#: operations that write a view's elements without reading them
+WRITES = {"store", "unique_scatter", "atomic_store"}
 
-def size_of(view: dict[str, Any], shapes: dict[str, Any], touched: str | None) -> int:
-    """Bytes of a view, or of the part of it that is touched."""
+
+def read(kernel: Kernel) -> set[str]:
+    """The views that a kernel reads anywhere: an `inout` view beside these is written only, in part."""
+    found: set[str] = set()
+
+    def walk(x: Any) -> None:
+        if isinstance(x, dict):
+            if isinstance(x.get("view"), str) and x.get("op") not in WRITES:
+                found.add(x["view"])
+            for y in x.values():
+                walk(y)
+        elif isinstance(x, (list, tuple)):
+            for y in x:
+                walk(y)
+
+    walk(kernel.model_dump()["body"])
+    return found
+
+
+def size_of(view: dict[str, Any], twice: bool, shapes: dict[str, Any], touched: str | None) -> int:
+    """Bytes of a view, or of the part of it that is touched, read and written where `twice`."""
     n = math.prod(shapes[e] if isinstance(e, str) else e for e in view["shape"])
     if touched:
         n = min(n, int(eval(touched, {"min": min}, dict(shapes))))
-    return int(n * itemsize(view["dtype"]) * (2 if view["role"] == "inout" else 1))
+    return int(n * itemsize(view["dtype"]) * (2 if twice else 1))
 
 
 def tiny(kernel: Kernel, facts: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +81,9 @@ def entry(kernel: str, shapes: dict[str, int], options: dict[str, Any]) -> dict[
         "views": facts["views"],
         "data": {**facts["data"], **options.get("data", {})},
         "peers": options.get("peers", ""),
-        "bytes": sum(size_of(v, sizes, options.get("touched", {}).get(n)) for n, v in facts["views"].items()),
+        "bytes": sum(
+            size_of(v, v["role"] == "inout" and n in read(k), sizes, options.get("touched", {}).get(n)) for n, v in facts["views"].items()
+        ),
         "tiny": tiny(k, facts),
     }
     if "flops" in options:

@@ -13,6 +13,7 @@ from pathlib import Path
 from corpus import (
     attention,
     attention_backward,
+    bands,
     contraction,
     convolution,
     counting,
@@ -50,7 +51,7 @@ SHAPES, PENDING_SHAPES = ROOT / "tests" / "corpus_shapes.json", ROOT / "tests" /
 SCRIPTS = (
     pointwise, normalize, reduction, contraction, structure, rotary, norms, losses, scans, encoded, convolution, attention,
     attention_backward, statespace, sparse, counting, randomness, optimizers, selection, transforms, linalg, sequences, distance,
-    iteration, language,
+    iteration, language, bands,
 )  # fmt: skip
 
 

@@ -83,6 +83,9 @@ ROWS: dict[str, list[Row]] = {
     "viterbi_f32": [(1, 1, 1), (3, 5, 7), (2, 3, 19), (0, 3, 2), (2, 1, 3)],
     "smith_waterman_i32": [(1, 1, 1), (3, 7, 5), (2, 9, 13), (0, 3, 2), (2, 0, 3), (2, 3, 0)],
     "kmeans_assign_f32": [(1, 1, 1), (19, 5, 7), (33, 17, 4), (0, 3, 2), (5, 3, 0)],
+    **dict.fromkeys(
+        ("triangular_gemm_bf16", "triangular_gemm_i8"), [(1, 1, 1), (19, 23, 17), (33, 7, 5), (9, 40, 3), (3, 0, 5), (0, 4, 7), (4, 3, 0)]
+    ),
     "scan_running_sum": [(1,), (7,), (130,), (0,)],
     "contract_of_scan": [(1, 1, 1), (7, 5, 19), (3, 17, 33), (2, 3, 0), (0, 3, 2)],
     "reduce_then_scatter": [(1, 1, 1, 1), (3, 7, 19, 5), (5, 33, 2, 7), (2, 3, 0, 4), (0, 3, 2, 3), (2, 3, 4, 0)],
@@ -91,6 +94,7 @@ ROWS: dict[str, list[Row]] = {
 #: kernel -> run-time scalars, where those of `corpus.shapes` are not meant
 SCALARS: dict[str, dict[str, Any]] = {
     "attention_window_bf16": {"window": 4}, "monte_carlo_pi_partials": {"draws": 29}, "split_subregions": {"cut": 3},
+    "sliding_mean_f32": {"width": 4}, "banded_matvec_f32": {"below": 2, "above": 1},
 }  # fmt: skip
 
 _OFFSETS = {"offsets": {"offsets": "N"}}

@@ -3,12 +3,16 @@
 A **loop** here is a region whose arguments have other values each time it runs: bodies of `for` and `while`, regions of folds over
 slices. It has a name that no value has. The **conditions** of an operation say when it runs, given that the loops around it run: branches
 of `if`, and not having left the loop before (`break`, `continue`).
+
+A `for` or `while` may be **ordered**: its steps depend on each other through memory. Of every alias class that is written inside it, the
+loop has versions of its own: on entry the one that a step starts from (what the step before left), one for each store of a step, and one
+more for what the last step left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqkir.kir import model as kir
@@ -57,6 +61,7 @@ class StoreSite:
     scope: tuple[str, ...]
     loops: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    inner: tuple[str, ...] = ()  # the ordered loops among them
 
 
 @dataclass
@@ -75,6 +80,12 @@ class Effects:
     loops: dict[str, LoopInfo] = field(default_factory=dict)
     #: results of atomic operations that hold old values: buffers that the operation fills, in version 1
     kept: frozenset[str] = frozenset()
+    ordered: frozenset[str] = frozenset()
+    inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)  # (class, version) -> ordered loops where it lives
+
+    def around(self, loops: Iterable[str]) -> tuple[str, ...]:
+        """The ordered ones of these loops."""
+        return tuple(x for x in loops if x in self.ordered)
 
 
 def alias_classes(views: Sequence[View], noalias: Iterable[Sequence[str]] = ()) -> dict[str, int]:
@@ -103,12 +114,20 @@ class _Place:
     conditions: tuple[Condition, ...] = ()
     inside: int = 0  # number of conditions that stand outside the innermost `for` or `while`
     leaving: str = ""  # the innermost `for` or `while` body
+    inner: tuple[str, ...] = ()  # ordered loops around
 
 
 class _Walk:
-    def __init__(self, kernel: Kernel) -> None:
-        self.out = Effects(alias_classes([p for p in kernel.params if isinstance(p, View)], kernel.noalias))
+    def __init__(self, kernel: Kernel, ordered: frozenset[str]) -> None:
+        self.out = Effects(alias_classes([p for p in kernel.params if isinstance(p, View)], kernel.noalias), ordered=ordered)
         self.current: dict[int, int] = {}
+
+    def version(self, c: int, inner: tuple[str, ...]) -> int:
+        """The next version of a class."""
+        v = self.current[c] = self.current.get(c, 0) + 1
+        if inner:
+            self.out.inner[c, v] = inner
+        return v
 
     def region(self, r: Region | Kernel, at: str, place: _Place) -> None:
         for i, op in enumerate(r.body):
@@ -117,7 +136,7 @@ class _Walk:
             self.visit(op, f"{at}/body/{i}", place)
             if loop and len(loop.leaves) > before:
                 more = tuple(("stays", place.leaving, n) for n in range(before, len(loop.leaves)))
-                place = _Place(place.scope, place.loops, (*place.conditions, *more), place.inside, place.leaving)
+                place = replace(place, conditions=(*place.conditions, *more))
 
     def visit(self, op: Op, at: str, place: _Place) -> None:
         out = self.out
@@ -129,13 +148,14 @@ class _Walk:
             out.versions[op.results[0]] = self.current.get(out.alias.get(op.view, -1), 0)
         elif isinstance(op, kir.Buffer):
             c = out.alias[op.results[0]] = 1 + max(out.alias.values(), default=-1)
+            for depth in range(len(place.inner)):
+                self.version(c, place.inner[: depth + 1])
             if op.init is not None:
-                self.current[c] = 1
-                out.stores.append(StoreSite(op, at, 1, place.scope, place.loops, place.conditions))
+                version = self.version(c, place.inner)
+                out.stores.append(StoreSite(op, at, version, place.scope, place.loops, place.conditions, place.inner))
         elif isinstance(op, (kir.Write, kir.AtomicLoad, kir.AtomicCompareExchange)):
-            c = out.alias.get(op.view, -1)
-            self.current[c] = self.current.get(c, 0) + 1
-            out.stores.append(StoreSite(op, at, self.current[c], place.scope, place.loops, place.conditions))
+            version = self.version(out.alias.get(op.view, -1), place.inner)
+            out.stores.append(StoreSite(op, at, version, place.scope, place.loops, place.conditions, place.inner))
             if op.results:
                 out.alias[op.results[0]] = 1 + max(out.alias.values(), default=-1)
                 out.versions[op.results[0]] = 1
@@ -148,17 +168,36 @@ class _Walk:
                 out.points[a.id] = (d, scope, "")
                 out.homes[a.id] = place.loops
                 scope = (*scope, a.id)
-            self.region(op.body, f"{at}/body", _Place(scope, place.loops, place.conditions, place.inside, ""))
+            self.region(op.body, f"{at}/body", replace(place, scope=scope, leaving=""))
         elif isinstance(op, kir.If):
             for name, inner in op.named_regions():
                 when = (*place.conditions, ("if", op.cond, name == "then"))
-                self.region(inner, f"{at}/{name}", _Place(place.scope, place.loops, when, place.inside, place.leaving))
+                self.region(inner, f"{at}/{name}", replace(place, conditions=when))
         else:
+            body = f"@{len(out.loops) + (op.op == 'while')}"
+            steps = place
+            classes = self.written(op) if body in out.ordered else []
+            if body in out.ordered:
+                steps = replace(place, inner=(*place.inner, body))
+            for c in classes:
+                self.version(c, steps.inner)
             for name, inner in op.named_regions():
                 if name in LOOPS.get(op.op, ()):
-                    self.loop(op, name, inner, f"{at}/{name}", place)
+                    self.loop(op, name, inner, f"{at}/{name}", steps)
                 else:
-                    self.region(inner, f"{at}/{name}", _Place(place.scope, place.loops, place.conditions))
+                    self.region(inner, f"{at}/{name}", _Place(place.scope, place.loops, place.conditions, inner=place.inner))
+            for c in classes:
+                self.version(c, place.inner)
+
+    def written(self, op: Op) -> list[int]:
+        """Alias classes, known before the operation, that something inside it writes."""
+        todo, found = [op], set[int]()
+        while todo:
+            x = todo.pop()
+            if isinstance(x, (kir.Write, kir.AtomicLoad, kir.AtomicCompareExchange)) and x.view in self.out.alias:
+                found.add(self.out.alias[x.view])
+            todo += [y for r in x.regions() for y in r.body]
+        return sorted(found)
 
     def loop(self, op: Op, name: str, r: Region, at: str, place: _Place) -> None:
         out = self.out
@@ -173,11 +212,12 @@ class _Walk:
         conditions = (*place.conditions, ("alive", key), ("active", key)) if left else place.conditions
         if isinstance(op, kir.For):
             out.points[r.args[0].id] = (op.domain, place.scope, key)
-        self.region(r, at, _Place(place.scope, loops, conditions, len(conditions), key if left else ""))
+        self.region(r, at, _Place(place.scope, loops, conditions, len(conditions), key if left else "", place.inner))
 
 
-def effects(kernel: Kernel, pointer: str = "") -> Effects:
-    """Walk the kernel in program order. The walk of a `parallel` or loop body stands for each time that it runs."""
-    walk = _Walk(kernel)
+def effects(kernel: Kernel, pointer: str = "", ordered: Iterable[str] = ()) -> Effects:
+    """Walk the kernel in program order. The walk of a `parallel` or loop body stands for each time that it runs. `ordered` names loops
+    (bodies of `for` and `while`) that are ordered, those around them included."""
+    walk = _Walk(kernel, frozenset(ordered))
     walk.region(kernel, pointer, _Place())
     return walk.out

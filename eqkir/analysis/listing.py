@@ -149,11 +149,11 @@ class _Text:
                 return f"scan[{n.attrs[0]}](from ({parts[0]}), of ({parts[1]}), by ({parts[2]}))"
             case "Form":
                 return f"{n.attrs[0]}.{n.attrs[1]}"
-            case "Fold" | "While" | "State":
+            case "Fold" | "While" | "State" | "WState":
                 k = n.attrs[2]
                 parts = [", ".join(map(_outer, t[j : j + k])) for j in range(0, len(t), k)]
-                names = ("from", "to", "while" if n.op == "While" else "of")
-                which = f".{n.attrs[3]} before" if n.op == "State" else ""
+                names = ("from", "to", "while" if n.op in ("While", "WState") else "of")
+                which = f".{n.attrs[3]} before" if n.op in ("State", "WState") else ""
                 body = ", ".join(f"{w} ({x})" for w, x in zip(names, parts, strict=False))
                 return f"{n.op.lower()} {n.attrs[1]}{which}[{n.attrs[0]}]({body})"
             case "Con" | "ConAcc":

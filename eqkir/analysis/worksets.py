@@ -6,17 +6,15 @@ The rules (a conflict is a pair of accesses of one alias class, one of them a st
 2. Instance axes of a group are free in every index map of its stores, bound by none of its structured operations, and separate every
    conflict: two instances never touch the same element. Axes of points of one `parallel` separate the accesses made in it, because
    conflicting effects of different points are illegal there. Nothing separates different views that may alias: one instance.
-3. Inside an instance, every read that a store may overwrite too early either is *safe* in one phase with the store, or comes in an
-   earlier phase, or reads a copy made in an earlier phase. Safe: the read happens once before the store's loops (what is read, or the
-   outermost structured operation around it, depends on instance axes only), or it reads through the store's own injective index map.
+3. Inside an instance, stores run in phases (`eqkir.analysis.phases`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from eqkir.analysis.coords import Facts, determined, disjoint, injective
+from eqkir.analysis.coords import Facts, determined, disjoint
 from eqkir.base.expr import Expr, coords
 
 Scope = frozenset[tuple[str, str]]  # (parallel point, its axis)
@@ -37,6 +35,8 @@ class Read:
     spans: frozenset[frozenset[str]]  # free axes of the outermost structured operations around it
     opaque: bool = False  # has data-dependent coordinates
     scope: Scope = frozenset()
+    inner: tuple[str, ...] = ()  # axes of the ordered loops inside which its version lives
+    late: bool = False  # read at the end of a step, by the next states of an ordered loop
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ class Write:
     order: str = ""  # memory order of an atomic operation
     effect: bool = True  # of the kernel; otherwise it fills a workspace
     also: tuple[Write, ...] = ()  # what it writes besides: the workspace of old values
+    inner: tuple[str, ...] = ()  # axes of the ordered loops around it
 
     def nest(self, own: Sequence[str]) -> tuple[str, ...]:
         """Axes traversed inside an instance."""
@@ -161,80 +162,4 @@ def _separates(a: Read | Write, b: Read | Write, own: Sequence[str], facts: Fact
     return out
 
 
-# ------------------------------------------------------------------------------------------------ phases
-@dataclass
-class Plan:
-    """`phases`: store indices by phase; `copies`: (phase, load node) of loaded values kept in a workspace; `reads_copy`: (store, load)."""
-
-    phases: list[list[int]]
-    copies: list[tuple[int, int]] = field(default_factory=list)
-    reads_copy: frozenset[tuple[int, int]] = frozenset()
-
-
-def safe(r: Read, w: Write, same: bool, own: Sequence[str], facts: Facts) -> bool:
-    """Whether an older value may be read in the phase of the store that overwrites it. `same`: reader and store share their loops."""
-    inside = frozenset(own)
-    if not all(s <= inside for s in r.spans):
-        return False
-    if not r.direct or r.free <= inside:
-        return True
-    return same and not r.opaque and not w.opaque and (r.view, r.ixs) == (w.view, w.ixs) and injective(w.ixs, w.axes, facts)
-
-
-def plan(writes: Sequence[Write], own: Sequence[str], facts: Facts) -> Plan:
-    """Phases of a group in which no read comes too late and no store too early; copies only where no order helps."""
-    for late in (False, True):
-        p = _plan(writes, own, facts, late)
-        if p is not None:
-            return p
-    raise AssertionError("program order is an order")
-
-
-def _plan(writes: Sequence[Write], own: Sequence[str], facts: Facts, late: bool) -> Plan | None:
-    """`late`: values read after they were overwritten by an earlier store are copied; otherwise their stores are reordered."""
-    edges: list[tuple[int, int, int]] = []  # (a, b, 1): a's phase before b's; (a, b, 0): not after
-    copied: dict[int, Read] = {}
-    users: list[tuple[int, int]] = []
-    n = len(writes)
-    for k, w in enumerate(writes):
-        for r in w.reads:
-            over = [j for j in range(n) if writes[j].alias == r.alias and writes[j].version > r.version]
-            unsafe = [j for j in over if not safe(r, writes[j], j == k or w.nest(own) == writes[j].nest(own), own, facts)]
-            if k in unsafe or (late and any(j < k for j in over)):
-                copied.setdefault(r.node, r)
-                users.append((k, r.node))
-                continue
-            edges += [(k, j, int(j in unsafe)) for j in over if j != k]
-            made = [j for j in range(n) if any(x.alias == r.alias and x.version <= r.version for x in parts(writes[j]))]
-            edges += [(j, k, 1) for j in made if j != k]
-        edges += [(j, k, 1) for j in range(k) if conflict(writes[j], w, facts) or ordered(writes[j], w)]
-    number = {node: n + i for i, node in enumerate(copied)}
-    for node, r in copied.items():
-        c = number[node]
-        edges += [(c, j, 1) if writes[j].version > r.version else (j, c, 1) for j in range(n) if writes[j].alias == r.alias]
-    edges += [(number[node], k, 1) for k, node in users]
-    level = _levels(n + len(copied), edges)
-    if level is None:
-        return None
-    phases: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
-    for k in range(n):
-        phases[level[k]].append(k)
-    return Plan(phases, [(level[number[node]], node) for node in copied], frozenset(users))
-
-
-def _levels(n: int, edges: Sequence[tuple[int, int, int]]) -> list[int] | None:
-    """Least levels with ``level[b] >= level[a] + weight``; None when a cycle has weight."""
-    level = [0] * n
-    edges = sorted(set(edges))
-    for _ in range(n + 1):
-        changed = False
-        for a, b, w in edges:
-            if level[b] < level[a] + w:
-                level[b] = level[a] + w
-                changed = True
-        if not changed:
-            return level
-    return None
-
-
-__all__ = ["Plan", "Read", "Scope", "Write", "conflict", "groups", "instance_axes", "plan", "safe", "separates"]
+__all__ = ["Read", "Scope", "Write", "conflict", "groups", "instance_axes", "ordered", "parts", "separates"]

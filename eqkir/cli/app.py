@@ -18,7 +18,7 @@ Without = Annotated[
 ]
 Permit = Annotated[
     list[str] | None,
-    typer.Option("--permit", metavar="NAME", help="a numerical permission beyond KIR's own: relaxed_normalization (repeatable)"),
+    typer.Option("--permit", metavar="NAME", help="a numerical permission: relaxed_normalization, zero_products (repeatable)"),
 ]
 Extractor = Annotated[str, typer.Option("--extractor", help="greedy-dag, greedy-tree, random, worst, or a plug-in")]
 CostModel = Annotated[str, typer.Option("--cost-model", help="how candidates are compared: roofline, node_count, weighted_ops")]

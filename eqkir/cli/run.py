@@ -54,7 +54,7 @@ def main(
     _memory(k, symbols)
     args = make_inputs(k, symbols, seed, "plain", c.constexprs, _scalars(k, shapes, given))
     _fill(k, args, given)
-    expected = envelope(k, args, symbols, c.constexprs)
+    expected = envelope(k, args, symbols, c.constexprs, c.options.permit)
     mine = clone(args)
     start = time.perf_counter()
     if engine == "reference":

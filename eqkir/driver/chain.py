@@ -92,10 +92,12 @@ class Chain:
         from eqkir.kir.types import infer
         from eqkir.program.abstract import with_slices
         from eqkir.program.construct import construct
+        from eqkir.program.ranges import with_ranges
 
         with self.stage("construct"):
             a = construct(self.kernel, infer(self.kernel), self.constexprs)
-            return with_slices(a) if "relaxed_normalization" in self.options.permit else a
+            a = with_slices(a) if "relaxed_normalization" in self.options.permit else a
+            return with_ranges(a, self.options.permit)
 
     @cached_property
     def initial(self) -> Program:

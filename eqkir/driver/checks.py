@@ -143,7 +143,7 @@ def launches(chain: Chain, program: Program) -> list[_Launch]:
         if not numeric.holds(program, c.symbols, args):
             continue
         try:
-            expected = envelope(chain.kernel, args, c.symbols, chain.constexprs)
+            expected = envelope(chain.kernel, args, c.symbols, chain.constexprs, chain.options.permit)
         except EqkirError:
             continue
         out.append((n, _Launch(c, expected, clone(args))))

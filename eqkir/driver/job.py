@@ -124,6 +124,7 @@ def numeric_check(chain: Chain, o: Outcome) -> None:
     v = numeric.check(
         chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, numeric.interpreter(chain.program),
         described=chain.options.described(chain.kernel.name),
+        permit=chain.options.permit,
     )  # fmt: skip
     details = {**v.to_json(), "seconds": time.perf_counter() - start}
     record(o, "numeric", v.ok, details, "; ".join(v.mistakes) or "no case could be compared", codes.NUMERIC)

@@ -6,7 +6,7 @@ the kernel on a copy of the arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -113,10 +113,10 @@ def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int) -> Iterator[Case
 
 def check(
     kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, stop: int = 3,
-    described: Described = (None, None),
+    permit: Collection[str] = (), described: Described = (None, None),
 ) -> Verdict:  # fmt: skip
-    """Compare an engine with the reference's envelope on all cases; at most `stop` mistakes are collected. `described`: scalars and entries
-    of `kir.input_data` that the caller knows."""
+    """Compare an engine with the reference's envelope, under the permissions `permit`, on all cases; at most `stop` mistakes are
+    collected. `described`: scalars and entries of `kir.input_data` that the caller knows."""
     v = Verdict()
     if large(kernel, pinned):
         pinned = {}
@@ -126,7 +126,7 @@ def check(
             v.unmet += 1
             continue
         try:
-            expected = envelope(kernel, args, c.symbols, constexprs)
+            expected = envelope(kernel, args, c.symbols, constexprs, permit)
         except EqkirError:
             v.invalid += 1
             continue

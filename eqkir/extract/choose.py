@@ -20,6 +20,7 @@ from eqkir.extract.extractors import Candidate, extract, extractor
 from eqkir.extract.graph import FrozenGraph, Selection
 from eqkir.extract.labels import LabelTable
 from eqkir.extract.legality import legality
+from eqkir.extract.narrowed import of_abstract
 from eqkir.extract.problem import Problem
 from eqkir.extract.rows import Row, binding_rows
 from eqkir.extract.sampling import sample
@@ -107,7 +108,8 @@ def problem(
 ) -> tuple[Problem, dict[str, int]]:
     """The extraction problem of a graph on a target, and how many (e-node, row) pairs each legality rule refused."""
     given = list(rows) if rows is not None else binding_rows(abstract, target, shapes)
-    table = LabelTable(abstract.axes, given, Extents(abstract.abi, shapes), target.warp_size)
+    extents = Extents(abstract.abi, shapes)
+    table = LabelTable(abstract.axes, given, extents, target.warp_size, of_abstract(abstract, extents))
     legal = legality(graph, table, target)
     weights = model.weights(graph, table, abstract.abi, target, legal.legal)
     return Problem(graph, given, checked(model, weights, legal.legal), dict(weights.scale)), legal.reasons

@@ -39,6 +39,10 @@ class Extents:
         except ZeroDivisionError:
             return None
 
+    def guess(self, name: str) -> int:
+        """The value that costs assume for a symbol or integer scalar."""
+        return self._guess.get(name, DEFAULT_EXTENT)
+
     def estimate(self, e: Expr) -> int:
         """A value >= 0 for costs: pins, else defaults; an expression that cannot be evaluated counts as `DEFAULT_EXTENT`."""
         try:

@@ -19,6 +19,7 @@ FREE = frozenset(
         "FReady",
         "FForm",
         "FState",
+        "FWState",
         "FFoldLoop",
         "FFoldWhole",
         "FWhile",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 import numpy as np
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from eqkir.extract.extents import Extents
 from eqkir.extract.graph import Path
+from eqkir.extract.narrowed import steps
 from eqkir.extract.rows import Row
-from eqkir.program.abi import STEPS, Axis, axis_of, parameter, step_parameter, traversal
+from eqkir.program.abi import STEPS, Axis, axis_of, narrowed, parameter, step_parameter, traversal, wide
 from eqkir.program.dag import FN
 
 Floats = NDArray[np.float64]
@@ -23,10 +24,14 @@ INSIDE = frozenset({"W", "SW", "M1", "MC", "MW"})
 class LabelTable:
     """Facts of labels, each an array with one value a row (float64). Extents are estimates except in `covers`."""
 
-    def __init__(self, axes: Iterable[Axis], rows: Sequence[Row], extents: Extents, warp_size: int) -> None:
+    def __init__(
+        self, axes: Iterable[Axis], rows: Sequence[Row], extents: Extents, warp_size: int,
+        between: Mapping[str, tuple[float, int]] | None = None,
+    ) -> None:  # fmt: skip
         self.axes = {a.name: a for a in axes}
         self.rows = list(rows)
         self.extents = extents
+        self.between = between or {}  # axis -> members between its bounds, number of bounds
         self.n = len(self.rows)
         self._values = [r.values for r in self.rows]
         self.ones: Floats = np.ones(self.n)
@@ -59,13 +64,17 @@ class LabelTable:
         if traversal(label) in INSIDE:
             return self.ones
         with np.errstate(divide="ignore"):
-            return np.asarray(np.ceil(self.extent(label) / self.step(label)))
+            every = np.asarray(np.ceil(self.extent(label) / self.step(label)))
+            if not narrowed(label) or axis_of(label) not in self.between:
+                return every
+            inside, bounds = self.between[axis_of(label)]
+            return np.array([steps(inside, s, n, bounds) for s, n in zip(self.step(label), every, strict=True)])
 
     def active(self, label: str) -> Floats:
         """Lanes that hold members of the axis, averaged over its pieces."""
         if traversal(label) in INSIDE:
             return np.minimum(self.lanes(label), self.extent(label))
-        return np.minimum(self.lanes(label), self.extent(label) / self.pieces(label))
+        return np.minimum(self.lanes(label), self.extent(label) / self.pieces(wide(label)))
 
     def covers(self, label: str) -> Bools:
         """Whether a fragment over a whole axis (``W``, ``MW``) is known to cover the extent; True for other labels."""

@@ -7,7 +7,7 @@ the functions. Nothing is tuned per kernel.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,16 +79,19 @@ def envelope(
     args: Mapping[str, ViewArg | Any],
     symbols: Mapping[str, int] | None = None,
     constexprs: Mapping[str, binding.Literal] | None = None,
+    permit: Collection[str] = (),
 ) -> dict[str, Envelope]:
-    """Enclosures of every ``out`` and ``inout`` view after `kernel` ran on `args`; the memory is not changed.
+    """Enclosures of every ``out`` and ``inout`` view after `kernel` ran on `args`; the memory is not changed. `permit`: permissions of
+    the compile call; ``zero_products`` makes results ambiguous in which a zero meets an infinity or NaN.
 
     Raises EqkirError like `reference.run`; invalid input is diagnosed where it is certain, and ambiguous where it is possible.
     """
     bound = bind(kernel, args, symbols or {}, constexprs or {})
-    m = Enveloper(bound)
+    zero_products = "zero_products" in permit
+    m = Enveloper(bound, None, zero_products)
     m.start()
     while m.grown:  # points met at elements whose old values were taken for certain
-        m = Enveloper(bound, m.contested)
+        m = Enveloper(bound, m.contested, zero_products)
         m.start()
     return {k: result(m, k) for k, p in m.binding.params.items() if p.role != "in"}
 

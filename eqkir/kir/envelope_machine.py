@@ -66,9 +66,11 @@ class Enveloper(Machine[Num]):
 
     rules: ClassVar[dict[str, Callable[[Any, Any], Any]]] = dict(SHARED)
 
-    def __init__(self, binding: Binding, contested: Mapping[str, Array] | None = None) -> None:
-        """`contested`: elements by allocation (named by its first view) that several points update, in an order that is not stated."""
+    def __init__(self, binding: Binding, contested: Mapping[str, Array] | None = None, zero_products: bool = False) -> None:
+        """`contested`: elements by allocation (named by its first view) that several points update, in an order that is not stated.
+        `zero_products`: the permission of that name."""
         super().__init__(binding)
+        self.zero_products = zero_products
         self.cells: dict[int, Cells] = {}  # by identity of the allocation
         self.base: dict[int, int] = {}  # cell of the first element
         self.kept: dict[str, Allocation] = {}  # of buffers

@@ -34,7 +34,25 @@ def unary(m: Enveloper, op: Any) -> None:
 @rule("binary")
 def binary(m: Enveloper, op: Any) -> None:
     x, y = joined(m.env[op.x], m.env[op.y])
-    m.env[op.results[0]] = permitted(op, lambda a, b: _binary(op.fn, a, b, op.x == op.y), x, y)
+    out = permitted(op, lambda a, b: _binary(op.fn, a, b, op.x == op.y), x, y)
+    m.env[op.results[0]] = _annihilated(out, x, y) if op.fn == "mul" and m.zero_products and x.dtype in FLOATS else out
+
+
+def _annihilated(out: Num, x: Num, y: Num) -> Num:
+    """A product under ``zero_products``: that of a zero and an infinity or NaN may be either."""
+
+    def special(v: Num) -> Array:
+        odd = np.isinf(v.lo) | np.isinf(v.hi)
+        return odd if v.nan is None else odd | v.nan
+
+    zero = [(v.lo == 0) & (v.hi == 0) & (True if v.nan is None else ~v.nan) & (True if v.amb is None else ~v.amb) for v in (x, y)]
+    doubt = np.broadcast_to((zero[0] & special(y)) | (zero[1] & special(x)), out.shape)
+    if not doubt.any():
+        return out
+    nan = None if out.nan is None else np.broadcast_to(out.nan, out.shape) & ~doubt
+    amb = doubt if out.amb is None else doubt | out.amb
+    lo, hi = np.where(doubt, -np.inf, out.lo), np.where(doubt, np.inf, out.hi)
+    return Num(out.dtype, lo, hi, nan, amb)
 
 
 def _binary(fn: str, x: Num, y: Num, same: bool) -> Num:
@@ -142,4 +160,4 @@ def contract(m: Enveloper, op: Any) -> None:
     a = move(lambda v: matrices(v, np.broadcast_to(y.lo, y.shape), op)[0], x)
     b = move(lambda v: matrices(np.broadcast_to(x.lo, x.shape), v, op)[1], y)
     shape = matrices(x.lo, y.lo, op)[2]
-    m.env[op.results[0]] = move(lambda v: v.reshape(v.shape[0], *shape), interval_reduce.contract(a, b, op.acc))
+    m.env[op.results[0]] = move(lambda v: v.reshape(v.shape[0], *shape), interval_reduce.contract(a, b, op.acc, m.zero_products))

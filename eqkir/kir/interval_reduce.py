@@ -125,8 +125,11 @@ def _product(x: Num, nan: Array | None, amb: Array | None) -> Num:
 
 
 # ------------------------------------------------------------------------------------------------ contract
-def contract(a: Num, b: Num, acc: str) -> Num:
-    """``[…, M, K] @ […, K, N]`` in `acc`: products rounded or exact, any tree, the start free for a following add."""
+def contract(a: Num, b: Num, acc: str, zero_products: bool = False) -> Num:
+    """``[…, M, K] @ […, K, N]`` in `acc`: products rounded or exact, any tree, the start free for a following add.
+
+    `zero_products`: the product of a zero and an infinity or NaN may count as zero.
+    """
     if acc not in FLOATS:
         v = np.matmul(a.lo, b.lo)
         amb = None
@@ -155,7 +158,7 @@ def contract(a: Num, b: Num, acc: str) -> Num:
         over = np.zeros(lo.shape, bool)
     nan, amb = None, over if over.any() else None
     if oa is not None or ob is not None:
-        lo, hi, nan, amb = _special(a, b, lo, hi, amb)
+        lo, hi, nan, amb = _special(a, b, lo, hi, amb, zero_products)
     out = finish(acc, lo, hi, np.zeros(lo.shape, bool), nan, less(amb, nan))
     return replace(out, start=Start(base_lo - room, base_hi + room, size, k))
 
@@ -181,7 +184,9 @@ def _any_right(flag: Array | None, left: tuple[int, ...], right: tuple[int, ...]
     return np.asarray(np.matmul(np.ones(left, np.float32), f) > 0)
 
 
-def _special(a: Num, b: Num, lo: Array, hi: Array, amb: Array | None) -> tuple[Array, Array, Array | None, Array | None]:
+def _special(
+    a: Num, b: Num, lo: Array, hi: Array, amb: Array | None, zero_products: bool
+) -> tuple[Array, Array, Array | None, Array | None]:
     """NaN and infinite factors: certain results where signs are certain, ambiguous otherwise."""
 
     def flags(x: Num) -> dict[str, Array]:
@@ -201,7 +206,13 @@ def _special(a: Num, b: Num, lo: Array, hi: Array, amb: Array | None) -> tuple[A
 
     up = some(("up", "pos"), ("down", "neg"), ("pos", "up"), ("neg", "down"))
     down = some(("up", "neg"), ("down", "pos"), ("pos", "down"), ("neg", "up"))
-    nan = some(("nan", "all"), ("all", "nan"), ("up", "zero"), ("down", "zero"), ("zero", "up"), ("zero", "down")) | (up & down)
     doubt = some(("odd", "all"), ("all", "odd"), ("up", "unsure"), ("down", "unsure"), ("unsure", "up"), ("unsure", "down"))
+    annihilated = (("up", "zero"), ("down", "zero"), ("zero", "up"), ("zero", "down"))
+    if zero_products:
+        f["other"], g["other"] = ~f["zero"], ~g["zero"]
+        nan = some(("nan", "other"), ("other", "nan")) | (up & down)
+        doubt = doubt | some(*annihilated, ("nan", "zero"), ("zero", "nan"))
+    else:
+        nan = some(("nan", "all"), ("all", "nan"), *annihilated) | (up & down)
     lo, hi = np.where(up, np.inf, np.where(down, -np.inf, lo)), np.where(up, np.inf, np.where(down, -np.inf, hi))
     return lo, hi, nan, both(amb, doubt)

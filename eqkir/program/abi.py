@@ -12,8 +12,8 @@ class ViewParam:
     """An external view, or (role ``workspace``) a hidden buffer that `launch` allocates: dense row-major, uninitialised.
 
     `alias` is the alias class: loads and stores of one class are ordered by memory versions. Strides and offset are run-time facts
-    (elements); symbols ``stride(name, k)`` stand for them in address arithmetic only. `obliged`: a buffer without initial value, whose
-    author owes a write before every read; where that is not proved, interpreters find a breach, and what was there before is garbage.
+    (elements); symbols ``stride(name, k)`` stand for them in address arithmetic only. `owed`: a workspace whose author owes a write before
+    every read; nobody proves it, and the interpreter tells.
     """
 
     name: str
@@ -21,7 +21,7 @@ class ViewParam:
     dtype: str
     shape: tuple[Expr, ...]
     alias: int
-    obliged: bool = False
+    owed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,20 @@ KINDS = {
     "while": ("L1",),
 }
 
+#: traversal -> the same loop over a part of the axis, outside of which nothing counts (a `Loop` with bounds); labels of terms only
+NARROWED = {"L1": "N1", "LC": "NC", "S1": "R1", "SC": "RC"}
+_WIDE = {n: w for w, n in NARROWED.items()}
+
 #: traversal -> letter of the physical parameter that it needs: ``OB`` block of B owned elements, ``LC`` ordered loop in chunks of C,
 #: ``W`` one fragment of F lanes that covers the extent; ``O1`` one owned element, ``L1`` ordered scalar loop;
 #: ``S1 SC SW`` slices of one, of C, and the whole axis as one slice, with members ``M1 MC MW``. A seg label has one lane: its slice's
-#: members have the lanes.
-TRAVERSALS = {"O1": None, "OB": "B", "L1": None, "LC": "C", "W": "F", "S1": None, "SC": None, "SW": None, "M1": None, "MC": "C", "MW": "F"}
+#: members have the lanes. ``N1 NC R1 RC``: see `NARROWED`.
+TRAVERSALS = {
+    "O1": None, "OB": "B", "L1": None, "LC": "C", "W": "F", "S1": None, "SC": None, "SW": None, "M1": None, "MC": "C", "MW": "F",
+    "N1": None, "NC": "C", "R1": None, "RC": None,
+}  # fmt: skip
 #: traversals that are loops -> letter of the parameter that is their step (None: one)
-STEPS = {"L1": None, "LC": "C", "S1": None, "SC": "C"}
+STEPS = {"L1": None, "LC": "C", "S1": None, "SC": "C", "N1": None, "NC": "C", "R1": None, "RC": "C"}
 
 
 def axis_of(label: str) -> str:
@@ -106,6 +113,23 @@ def axis_of(label: str) -> str:
 def traversal(label: str) -> str:
     """``"c0:LC"`` -> ``"LC"``."""
     return label.split(":", 1)[1]
+
+
+def narrowed(label: str) -> bool:
+    """Whether a label is a loop over a part of its axis."""
+    return traversal(label) in _WIDE
+
+
+def narrow_label(label: str) -> str:
+    """The label of the same loop between bounds; an empty text for a label that is no loop: ``"c0:LC"`` -> ``"c0:NC"``."""
+    t = NARROWED.get(traversal(label))
+    return f"{axis_of(label)}:{t}" if t else ""
+
+
+def wide(label: str) -> str:
+    """A narrowed label as the label of the whole axis; any other label as it is: ``"c0:NC"`` -> ``"c0:LC"``."""
+    t = _WIDE.get(traversal(label))
+    return f"{axis_of(label)}:{t}" if t else label
 
 
 def parameter(label: str) -> str | None:

@@ -31,16 +31,21 @@ slice (they reduce
 over the axis' ``mem`` axis), `yields` combine the states with them, and ``combine(identity, summary) = summary``, so one slice may cover
 all.
 `Slice` (axis, mem axis) of a value is made by rules only: the value with that axis as the members of a slice.
+`State` (axis, name, n, i) is component i before the current step of the loop over that axis, inits… and yields… as in a `Fold`; `WState` is
+the same of a `While`, whose condition is its last operand: stores inside the loop read it.
 Reverse and exclusive scans are forward inclusive scans of re-indexed operands.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eqkir.base.expr import Expr, coords
 from eqkir.program.abi import Abi, Axis
+
+if TYPE_CHECKING:
+    from eqkir.program.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,14 @@ class Abstract:
     #: step, so whoever reads or makes it stays inside. The first version of a loop's body is what the step before (or the loop's start)
     #: left.
     inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    #: ordered loops of the kernel (as `analysis.effects` names them) -> their axes: what the construction's verifier takes them for
+    ordered: dict[str, str] = field(default_factory=dict)
     #: (loop axis, seg axis over the same members): offered to rules that take a reduction in slices
     sliced: tuple[tuple[str, str], ...] = ()
+    #: numerical permissions of the compile call that facts about values rely on
+    permissions: tuple[str, ...] = ()
+    #: what is known of parts of axes outside of which nothing counts; None: not looked for
+    ranges: Ranges | None = None
     _ids: dict[VNode, int] = field(default_factory=dict, repr=False)
     _free: dict[int, frozenset[str]] = field(default_factory=dict, repr=False)
 
@@ -150,7 +161,7 @@ class Abstract:
             out = out | axes_in(n.attrs[0])
         elif n.op == "Form":
             out = frozenset(n.attrs[2])
-        elif n.op == "State":
+        elif n.op in ("State", "WState"):
             out = out | {n.attrs[0]}
         elif n.op == "Pick" and (t := self.nodes[n.args[0]]).op in ("Fold", "While"):  # a state varies along axes of its own
             c, i = t.attrs[2], n.attrs[0]

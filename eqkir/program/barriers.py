@@ -36,6 +36,7 @@ def lone_stores(items: tuple[Item, ...]) -> dict[int, Store]:
                 case Loop():
                     blocks[0] += 1
                     inner = blocks[0]
+                    read(i.ends, i, block)
                     for c in i.carries:
                         read(c.args, c, inner)
                         read(c.inits, c, block)

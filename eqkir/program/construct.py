@@ -21,20 +21,21 @@ from eqkir.analysis.coords import injective
 from eqkir.analysis.effects import StoreSite, effects
 from eqkir.base import dtypes
 from eqkir.base.diagnostics import Diagnostic, EqkirError, fail, register
-from eqkir.base.expr import Expr, lift
+from eqkir.base.expr import ONE, Expr, lift
 from eqkir.kir import model as kir
 from eqkir.kir.model import Constexpr, Kernel, Region
 from eqkir.kir.types import Type, infer
 from eqkir.program.abi import Abi, ScalarParam, SymbolParam, ViewParam
-from eqkir.program.abstract import Abstract
+from eqkir.program.abstract import BOUND, Abstract
 from eqkir.program.construct_codes import ATOMIC, CONSTEXPR, STAGE, UNSUPPORTED
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_env import COMMON, FIELDS, ROOT, Ixs
-from eqkir.program.construct_groups import finish
-from eqkir.program.construct_loops import both, stepping
+from eqkir.program.construct_finish import finish
+from eqkir.program.construct_loops import both, environment
 from eqkir.program.construct_memory import Access, access, filled
+from eqkir.program.construct_ordered import kept_effects, running
 from eqkir.program.construct_scans import turn
-from eqkir.program.construct_states import below
+from eqkir.program.construct_states import Again, below
 from eqkir.program.construct_values import Values, bounds
 from eqkir.program.ops import COMBINING, PLAIN_MODES
 
@@ -55,7 +56,48 @@ def construct(
     Raises EqkirError EQK-CON-… for what is not supported or too large.
     """
     supported(kernel, pointer)
-    values = Values(kernel, infer(kernel) if types is None else types, effects(kernel, pointer), chosen(kernel, constexprs or {}, pointer))
+    types, consts = infer(kernel) if types is None else types, chosen(kernel, constexprs or {}, pointer)
+    ordered: frozenset[str] = frozenset()
+    while True:
+        try:
+            out = attempt(kernel, types, consts, pointer, ordered)
+            if len(set(binders(out))) < len(binders(out)):  # one operation under two axes: do axes of the stores' own make it one?
+                other = attempt(kernel, types, consts, pointer, ordered, "store")
+                if len(binders(other)) < len(binders(out)):
+                    return other
+            return out
+        except Again as again:
+            more = chain(Values(kernel, types, effects(kernel, pointer), consts), again) - ordered
+            if not more:
+                raise again.why from None
+            ordered |= more
+
+
+def chain(v: Values, again: Again) -> frozenset[str]:
+    """The loop and those around it, all ordered from now on (but those of one step). Raises EqkirError where one cannot be."""
+    out = set()
+    for region in (*v.effects.loops[again.region].outer, again.region):
+        info = v.effects.loops[region]
+        if not isinstance(info.op, (kir.For, kir.While)) or info.name != "body":
+            raise again.why
+        if isinstance(info.op, kir.While) or v.domain(info.op.domain)[2] != ONE:
+            out.add(region)
+    return frozenset(out)
+
+
+def binders(p: Abstract) -> list[str]:
+    """Origins of the live structured operations. One that stores see under two axes occurs twice."""
+    live = below(p, [i for g in p.groups for phase in g.phases for s in phase for i in (s.value, s.valid, *s.deps)])
+    return [p.origins[i] for i in live if p.nodes[i].op in BOUND and i in p.origins]
+
+
+def attempt(
+    kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, bool | int | float], pointer: str, ordered: frozenset[str],
+    owner: str = "",
+) -> Abstract:  # fmt: skip
+    """The kernel in index notation where these loops are ordered; stores' dimensions have axes of this owner. Raises Again."""
+    values = Values(kernel, types, effects(kernel, pointer, ordered), constexprs)
+    values.mine = owner
     if len(values.effects.stores) > STORE_LIMIT:
         raise fail(
             STORES, f"{len(values.effects.stores)} stores", values.effects.stores[STORE_LIMIT].pointer, f"at most {STORE_LIMIT}", STAGE
@@ -67,6 +109,7 @@ def construct(
             stores += [made] if made else []
         except EqkirError as e:
             raise values.placed(e, site.pointer, site.op) from None
+    stores += kept_effects(values)
     return finish(values, stores, interface(values))
 
 
@@ -101,12 +144,8 @@ def supported(kernel: Kernel, pointer: str) -> None:
 def store(v: Values, site: StoreSite) -> Effect | None:
     """A store at its own axes; None where it never happens. Axes whose values want another traversal are traversed so."""
     mode = mode_of(site)
-    outer = ROOT
-    for region in site.loops:
-        v.env = outer
-        outer = stepping(v, region, outer, site.pointer)
-    v.env = outer
-    around = [v.point_axis[p] for p in (*site.scope, *site.loops) if p in v.point_axis]
+    environment(v, site.loops, site.pointer)
+    around = [v.point_axis[p] for p in (*site.scope, *site.loops) if p in v.point_axis and p not in site.inner]
     turned: dict[int, str] = {}
     while True:
         v.wishes = {}
@@ -133,7 +172,7 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     ixs: list[Expr] = []
     dims: dict[int, str] = {}
     for d, e in enumerate(shape):
-        x, axis = v.dimension(e, frozenset((*axes, *dims.values())))
+        x, axis = v.dimension(e, frozenset((*axes, *dims.values())), owner=v.mine)
         mine: tuple[str, ...] = (axis,) if axis else ()
         if axis:
             dims[d] = axis
@@ -168,8 +207,10 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     if mode == "store" and (deps or (data(v, valid) and not injective(exprs, plain, v.facts))):
         mode = "unique"
     scope = frozenset((p, v.point_axis[p]) for p in site.scope if p in v.point_axis)
-    loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops)
-    out = Effect(name, v.effects.alias[name], site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops)
+    loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops if p not in site.inner)
+    valid = running(v, site.inner, valid)
+    alias = v.effects.alias[name]
+    out = Effect(name, alias, site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops, site.inner)
     if mode not in PLAIN_MODES:
         out = replace(out, order=getattr(op, "order", "relaxed"))
     if keeps:

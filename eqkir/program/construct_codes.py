@@ -35,13 +35,15 @@ COMBINE = register(
 )  # fmt: skip
 CARRY = register(
     "EQK-CON-CARRY", "a carried tensor is read at another place than its own",
-    f"An ordered loop carries its states element by element: an element's next value may read other carries at the same coordinates, or at "
-    f"a few fixed ones (at most {STATE_LIMIT} states), but not along a reduced axis or at coordinates that change with the step.",
+    f"A fold over slices carries its states element by element: an element's next value may read other carries at the same coordinates, "
+    f"or at a few fixed ones (at most {STATE_LIMIT} states), but not along a reduced axis or at coordinates that change with the step. "
+    "Carries of `for` and `while` are kept in memory instead, unless the loop stands inside a fold.",
 )  # fmt: skip
 LOOP_STORE = register(
     "EQK-CON-LOOP-STORE", "a store inside a loop that is not known to be independent of other iterations",
-    "Stores inside `for` are constructed where every iteration touches elements of its own (an index that is the loop's point), and not "
-    "inside `while` or folds over slices.",
+    "Iterations of `for` and `while` that touch each other's elements run in order inside one instance. That needs a condition of carried "
+    "scalars, points of a `parallel` around the loop that are proven independent, and what is read inside the loop as it was before to be "
+    "read at coordinates that the step does not choose. Folds over slices hold no stores.",
 )  # fmt: skip
 SCAN = register(
     "EQK-CON-SCAN", "a scan or state inside an ordered loop is read under another index map than its own",

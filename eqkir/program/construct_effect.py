@@ -23,7 +23,8 @@ class Effect:
     scope: Scope
     pointer: str
     mode: str = "store"  # or ``unique``: declared injective; or how it combines with what is there
-    loops: tuple[tuple[str, str], ...] = ()  # ordered loops around it and their axes
+    loops: tuple[tuple[str, str], ...] = ()  # loops around it whose iterations are independent, and their axes
+    inner: tuple[str, ...] = ()  # regions of the ordered loops around it, outermost first
     order: str = ""  # of an atomic operation
     into: str = ""  # the workspace that keeps old values (a result of the operation), at the coordinates `at`, and its alias class
     at: tuple[Expr, ...] = ()

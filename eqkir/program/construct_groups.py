@@ -1,24 +1,21 @@
-"""Execution groups of constructed stores: facts for `analysis.worksets`, workspaces for copies, final axes, the finished `Abstract`."""
+"""Execution groups of constructed stores: facts for `analysis.worksets`, loops told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from eqkir.analysis.coords import normal
-from eqkir.analysis.worksets import Plan, Read, Write, conflict, groups, instance_axes, plan, separates
+from eqkir.analysis.worksets import Read, Write, conflict, instance_axes, separates
 from eqkir.base.diagnostics import fail, register
-from eqkir.base.expr import Coord, Expr, coords, floordiv, substitute
-from eqkir.kir.model import Buffer
-from eqkir.program.abi import Abi, Axis, ViewParam
-from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, axes_in, bound_axis
+from eqkir.base.expr import Coord, Expr, coords
+from eqkir.program.abstract import BOUND, Abstract, axes_in, bound_axis
 from eqkir.program.construct_codes import LOOP_STORE, STAGE
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_keep import kept, needed, number
-from eqkir.program.construct_nests import Renamer, Tiers, misplaced, renamed, scanned, tiers, twice
-from eqkir.program.construct_states import rebuilt, shared
+from eqkir.program.construct_nests import Renamer, Tiers, misplaced, scanned, tiers, twice
+from eqkir.program.construct_states import Again, rebuilt
 from eqkir.program.construct_values import Values
-from eqkir.program.lower import SCANS, scan_axis
+from eqkir.program.lower import SCANS
 from eqkir.program.ops import PLAIN_MODES
 
 #: rounds of renaming bound axes; each settles the operations of one depth
@@ -33,33 +30,6 @@ TRAVERSAL = register(
     "EQK-CON-SCALAR", "a masked store of many points to a view without axes",
     "A store to a rank-0 view inside a loop over points has no index that could carry the points. Give the view an axis of extent 1.",
 )  # fmt: skip
-
-
-def finish(v: Values, stores: Sequence[Effect], abi: Abi) -> Abstract:
-    """Groups, phases and names; the result has an arena of its own that holds what the stores need and nothing else."""
-    effects = useful(v, placed(v, stores))
-    alias = {x.name: x.alias for x in abi.views} | {w: v.alias_of(w) for w in v.views_kept}
-    written = {a for e in effects for a in (e.alias, e.into_alias)}
-
-    def facts(es: Sequence[Effect]) -> list[Write]:
-        watched = Watched(v.program, alias, written)
-        return [facts_of(v, e, watched) for e in es]
-
-    out = _Finished(v, abi)
-    first = facts(effects)
-    independent(v, effects, first)
-    for n, members in enumerate(groups(first, v.facts)):
-        mine = [effects[i] for i in members]
-        merged = [shared(v, e.roots, frozenset(e.axes)) for e in mine]
-        if any(change for change, _ in merged):
-            one = [changed(v, e, change) for e, (change, _) in zip(mine, merged, strict=True)]
-            apart, writes, own = separated(v, one, facts)
-            if frozenset().union(*(more for _, more in merged)) <= frozenset(own):
-                out.group(f"g{n}", apart, own, plan(writes, own, v.facts))
-                continue
-        apart, writes, own = separated(v, mine, facts)
-        out.group(f"g{n}", apart, own, plan(writes, own, v.facts))
-    return out.program()
 
 
 def useful(v: Values, effects: Sequence[Effect]) -> list[Effect]:
@@ -109,12 +79,14 @@ def changed(v: Values, e: Effect, change: Mapping[int, int]) -> Effect:
 
 def loops(v: Values, e: Effect, own: Sequence[str] = ()) -> Tiers:
     """The loops of a store: as its index map names them, scanned axes last."""
-    ixs = [*named(v, e, own, lambda a, x: x + Coord(a)), *(Coord(a) for a in e.axes)]
-    return tiers(ixs, own, scanned(v.program, e.roots))
+    steps = v.stepped(e.inner)
+    points = [a for a in e.axes if steps and any(a == axis for _, axis in e.scope)]  # owned, or the states of the loops have no place
+    ixs = [*map(Coord, points), *map(Coord, steps), *named(v, e, own, lambda a, x: x + Coord(a)), *(Coord(a) for a in e.axes)]
+    return tiers(ixs, own, scanned(v.program, e.roots).difference(steps))
 
 
 def independent(v: Values, effects: Sequence[Effect], writes: Sequence[Write]) -> None:
-    """Iterations of an ordered loop touch elements of their own where one of them stores. Raises EQK-CON-LOOP-STORE."""
+    """Iterations of a loop touch elements of their own where one of them stores. Raises Again for a loop where they may not."""
     for e, w in zip(effects, writes, strict=True):
         for loop, axis in e.loops:
             others: list[Read | Write] = [x for x, f in zip(writes, effects, strict=True) if (loop, axis) in f.loops]
@@ -122,14 +94,15 @@ def independent(v: Values, effects: Sequence[Effect], writes: Sequence[Write]) -
             for o in others:
                 if conflict(o, w, v.facts) and axis and not (o is w and w.atomic) and axis not in separates(o, w, w.axes, v.facts):
                     what = f"another iteration may touch what is stored to {w.view}"
-                    raise fail(LOOP_STORE, what, e.pointer, "an index that is the loop's point", STAGE)
+                    raise Again(loop, fail(LOOP_STORE, what, e.pointer, "an index that is the loop's point", STAGE))
 
 
 def conflicts(v: Values, effects: Sequence[Effect], writes: Sequence[Write], own: tuple[str, ...]) -> dict[int, frozenset[str]]:
     """Operations to rename (`construct_nests`): below stores, and below loads that may have to be copied."""
     places = [(e.roots, loops(v, e, own)) for e in effects]
     for i in sorted({r.node for w in writes for r in w.reads}):
-        places.append(((i,), tuple(frozenset((a,)) for a in copy_axes(v.program, i, own)[len(own) :])))
+        steps = v.home(*v.program.nodes[i].attrs[:2])
+        places.append(((i,), tuple(frozenset((a,)) for a in (*steps, *copy_axes(v.program, i, own, steps)[len(own) :]))))
     return twice(v.program, places)
 
 
@@ -137,6 +110,7 @@ def named(v: Values, e: Effect, own: Sequence[str], add: Callable[[str, Expr], E
     """The index map; axes that nothing names, and that no instance owns, are added to its first expression. (What combines with the
     element may name an axis by its value too.)"""
     ixs = list(e.ixs)
+    own = (*own, *v.stepped(e.inner))
     if e.mode in PLAIN_MODES:
         missing = [a for a in e.axes if a not in own and not any(a in axes_in(x) for x in ixs)]
     else:
@@ -149,9 +123,9 @@ def named(v: Values, e: Effect, own: Sequence[str], add: Callable[[str, Expr], E
     return ixs
 
 
-def copy_axes(p: Abstract, load: int, own: tuple[str, ...]) -> tuple[str, ...]:
-    """Axes of the workspace that keeps a loaded value: the instances', then the value's own."""
-    free = p.free(load) - set(own)
+def copy_axes(p: Abstract, load: int, own: tuple[str, ...], steps: Sequence[str] = ()) -> tuple[str, ...]:
+    """Axes of the workspace that keeps a loaded value inside some ordered loops: the instances', then the value's own."""
+    free = p.free(load).difference(own, steps)
     return (*own, *sorted((a for a in free if f"{a}.m" not in free), key=number))
 
 
@@ -183,31 +157,54 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
     alias = watched.alias
     loads = sorted({i for r in e.roots for i in watched.under(r)})
     direct, spans = ways(p, e.roots, watched) if loads else (frozenset(), {})
+    prompt = frozenset(at_once(v, e.roots)) if v.ordered else frozenset(loads)
     reads = []
     for i in loads:
         n = p.nodes[i]
         reads.append(Read(
             i, n.attrs[0], alias[n.attrs[0]], n.attrs[1], n.attrs[2], p.free(i), i in direct, spans.get(i, frozenset()),
-            len(n.args) > 2, v.load_scopes[i],
+            len(n.args) > 2, v.load_scopes[i], v.home(*n.attrs[:2]), i not in prompt,
         ))  # fmt: skip
     atomic = e.mode not in PLAIN_MODES
     mapped = frozenset(e.axes) if atomic else frozenset().union(*(coords(x) for x in e.ixs), *(p.free(d) for d in e.deps))
     bound = frozenset(bound_axis(p.nodes[i]) for i in below if p.nodes[i].op in BOUND) | scanned(p, e.roots)
-    bound |= {a for a in e.axes if v.kind_of[a] in ("seg", "mem")}
+    bound |= {a for a in e.axes if v.kind_of[a] in ("seg", "mem")} | set(v.stepped(tuple(v.ordered)))
     axes = tuple(a for a in e.axes if v.kind_of[a] != "seg")
     data: set[int] = set()  # reads memory or reduces: worth one owner
     for i in below:
         if p.nodes[i].op == "Load" or p.nodes[i].op in (*BOUND, *SCANS) or any(a in data for a in p.nodes[i].args):
             data.add(i)
     computed = frozenset(i for i in data if p.nodes[i].op != "Load")
+    memory = {m.name for m in v.memory.values()}
     also: tuple[Write, ...] = ()
     if e.into:
         also = (Write(e.into, e.into_alias, 1, e.at, axes, frozenset(e.axes), bound, computed, scope=e.scope),)
     opaque = len(e.deps) > (e.mode == "compare_exchange")
     return Write(
         e.view, e.alias, e.version, e.ixs, axes, mapped, bound, computed, tuple(reads), opaque, e.scope, atomic, e.order,
-        e.view not in v.kept, also,
+        e.view not in v.kept and e.view not in memory, also, v.stepped(e.inner),
     )  # fmt: skip
+
+
+def at_once(v: Values, roots: Sequence[int]) -> set[int]:
+    """Nodes below that are read where the value stands, not by what an ordered loop makes of its states at the end of a step: that
+    needs no copy of what lives in a step."""
+    p, seen = v.program, set[int]()
+    todo = list(roots)
+    while todo:
+        i = todo.pop()
+        if i in seen:
+            continue
+        seen.add(i)
+        n = p.nodes[i]
+        if n.op in ("State", "WState") and n.attrs[0] in v.stepped(tuple(v.ordered)):
+            count = n.attrs[2]
+            todo += n.args[:count]
+            late = reachable(p, n.args[count:])
+            todo += [j for j in late if p.nodes[j].op == "Load" and n.attrs[0] not in v.home(*p.nodes[j].attrs[:2])]
+        else:
+            todo += n.args
+    return seen
 
 
 def reachable(p: Abstract, roots: Sequence[int], leaves: Collection[int] = ()) -> list[int]:
@@ -243,146 +240,4 @@ def ways(p: Abstract, roots: Sequence[int], watched: Watched) -> tuple[frozenset
     return frozenset(direct), {i: frozenset(s) for i, s in spans.items()}
 
 
-# ------------------------------------------------------------------------------------------------ the finished program
-class _Finished:
-    def __init__(self, v: Values, abi: Abi) -> None:
-        self.v, self.source, self.abi = v, v.program, abi
-        self.out = Abstract(abi, ())
-        self.axes: dict[tuple[str, Expr, int], Axis] = {}
-        self.workspaces: list[ViewParam] = []
-        self.kept: dict[str, str] = {}
-        self.loops: dict[Hashable, str] = {}
-        self.copiers = 0
-        self.groups: list[Group] = []
-
-    def program(self) -> Abstract:
-        kinds = [[a for a in self.axes.values() if (a.kind == "own") == own] for own in (True, False)]
-        self.out.axes = (*kinds[0], *kinds[1])
-        self.out.abi = replace(self.abi, views=(*self.abi.views, *self.workspaces))
-        self.out.groups = tuple(self.groups)
-        return self.out
-
-    def group(self, name: str, effects: Sequence[Effect], own: tuple[str, ...], p: Plan) -> None:
-        names = self.names(effects, own, p)
-        copies: dict[int, tuple[ViewParam, tuple[Expr, ...]]] = {}
-        phases: list[list[Put]] = [[] for _ in p.phases]
-        plain = _Copier(self, names, {})
-        for phase, load in p.copies:
-            axes = copy_axes(self.source, load, own)
-            ixs = tuple(Coord(names[a]) for a in axes)
-            w = self.workspace(self.source.nodes[load].dtype, tuple(self.v.extent_of[a] for a in axes))
-            copies[load] = w, ixs
-            phases[phase].append(Put(w.name, 1, ixs, plain.node(load), self.out.const("true", "bool")))
-        copiers: dict[frozenset[int], _Copier] = {frozenset(): plain}
-        for phase, members in enumerate(p.phases):
-            for k in members:
-                mine = frozenset(load for j, load in p.reads_copy if j == k)
-                c = copiers.setdefault(mine, _Copier(self, names, {i: copies[i] for i in sorted(mine)}))
-                phases[phase].append(self.put(effects[k], own, c))
-        self.groups.append(Group(name, tuple(names[a] for a in own), tuple(map(tuple, phases))))
-
-    def put(self, e: Effect, own: tuple[str, ...], c: _Copier) -> Put:
-        """A store; axes that its index map does not name, and that no instance owns, are named by a term that is always zero."""
-        ixs = named(self.v, e, own, lambda a, x: x + floordiv(Coord(a), self.v.extent_of[a]))
-        exprs, deps = tuple(map(c.expr, ixs)), tuple(map(c.node, e.deps))
-        value, valid = c.node(e.value), c.node(e.valid)
-        if e.mode in PLAIN_MODES:
-            return Put(self.view(e.view), e.version, exprs, value, valid, deps, e.mode)
-        points = list(self.v.effects.points)
-        shared = tuple(sorted(f"{c.names[a]}#{points.index(p)}" for p, a in e.scope))
-        into, at = (self.view(e.into), tuple(map(c.expr, e.at))) if e.into else ("", ())
-        deps += (self.out.const("true", "bool"),) if e.into else ()
-        return Put(self.view(e.view), e.version, exprs, value, valid, deps, e.mode, e.order, shared, into, at)
-
-    def view(self, name: str) -> str:
-        """The final name of a view or workspace."""
-        if name in self.v.views_kept and name not in self.kept:
-            made = self.v.effects.definitions.get(name)
-            obliged = made is not None and isinstance(made[0], Buffer) and made[0].init is None
-            self.kept[name] = self.workspace(*self.v.views_kept[name], obliged).name
-        return self.kept.get(name, name)
-
-    def workspace(self, dtype: str, shape: tuple[Expr, ...], obliged: bool = False) -> ViewParam:
-        taken = {x.name for x in (*self.abi.views, *self.workspaces)} | {n for n, _ in self.abi.constexprs}
-        taken |= {s.name for s in self.abi.scalars} | {s.name for s in self.abi.symbols}
-        n = len(self.workspaces)
-        while f"ws{n}" in taken:
-            n += 1
-        alias = max((x.alias for x in (*self.abi.views, *self.workspaces)), default=-1) + 1
-        self.workspaces.append(ViewParam(f"ws{n}", "workspace", dtype, shape, alias, obliged))
-        return self.workspaces[-1]
-
-    def names(self, effects: Sequence[Effect], own: tuple[str, ...], p: Plan) -> dict[str, str]:
-        """Final names of the group's axes: by kind, extent and occurrence, so that groups with equal domains share them."""
-        order = list(own)
-        for e in effects:
-            order += [a for a in e.axes if a not in order]
-        used = {a for e in effects for i in reachable(self.source, e.roots) for a in self._axes_of(i)}
-        order += sorted(used - set(order), key=number)
-        out: dict[str, str] = {}
-        seen: dict[tuple[str, Expr], int] = {}
-        for a in order:
-            if a.endswith(".m"):
-                continue
-            kind, extent = "own" if a in own else self.v.kind_of[a], self.v.extent_of[a]
-            n = seen[kind, extent] = seen.get((kind, extent), -1) + 1
-            if (kind, extent, n) not in self.axes:
-                count = sum((k == "own") == (kind == "own") for k, _, _ in self.axes if k != "mem")
-                new = self.axes[kind, extent, n] = Axis(f"{'i' if kind == 'own' else 'c'}{count}", extent, kind)
-                if kind == "seg":
-                    self.axes["mem", extent, n] = Axis(f"{new.name}.m", extent, "mem")
-            out[a] = self.axes[kind, extent, n].name
-            if kind == "seg":
-                out[f"{a}.m"] = f"{out[a]}.m"
-        return out
-
-    def _axes_of(self, i: int) -> frozenset[str]:
-        n = self.source.nodes[i]
-        own = frozenset((bound_axis(n),)) if n.op in BOUND else frozenset((scan_axis(n),)) if n.op in SCANS else frozenset()
-        exprs = n.attrs[2] if n.op == "Load" else (n.attrs[0],) if n.op == "Index" else ()
-        return own.union(*map(axes_in, exprs))
-
-
-class _Copier:
-    """Copies nodes under final axis names; loads in `copies` become loads of their workspace."""
-
-    def __init__(self, owner: _Finished, names: Mapping[str, str], copies: Mapping[int, tuple[ViewParam, tuple[Expr, ...]]]) -> None:
-        self.owner, self.names, self.copies = owner, names, copies
-        self.env = {Coord(a): Coord(b) for a, b in names.items()}
-        self.done: dict[int, int] = {}
-        self.number = owner.copiers = owner.copiers + 1
-
-    def expr(self, e: Expr) -> Expr:
-        return normal(substitute(e, self.env))
-
-    def node(self, root: int) -> int:
-        """The copy of a node; the arena keeps children before parents."""
-        source, out = self.owner.source, self.owner.out
-        for i in reachable(source, (root,), self.copies):
-            if i in self.done:
-                continue
-            n = source.nodes[i]
-            if i in self.copies:
-                w, ixs = self.copies[i]
-                yes, zero = out.const("true", "bool"), self._zero(n.dtype)
-                self.done[i] = out.make("Load", (w.name, 1, ixs), (yes, zero), n.dtype)
-            else:
-                self.done[i] = out.make(n.op, self.attrs(n), tuple(self.done[a] for a in n.args), n.dtype)
-            if i in source.origins:
-                out.origins.setdefault(self.done[i], source.origins[i])
-        return self.done[root]
-
-    def _zero(self, dtype: str) -> int:
-        from eqkir.base.dtypes import literal
-
-        return self.owner.out.const(literal(0, dtype), dtype)
-
-    def attrs(self, n: VNode) -> tuple[object, ...]:
-        return renamed(n, self.expr, self.names.__getitem__, self.loop, self.owner.view)
-
-    def loop(self, name: str) -> str:
-        """A loop's final name: one for each copy of it."""
-        return self.owner.loops.setdefault((self.number, name), f"f{len(self.owner.loops)}")
-
-
-__all__ = ["finish"]
+__all__ = ["FactsOf", "Watched", "changed", "copy_axes", "facts_of", "independent", "named", "placed", "reachable", "separated", "useful"]

@@ -67,11 +67,15 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
         for a in sorted(coords(x) & free):
             # x is the coordinate plus or minus what does not depend on it: solved for the coordinate at e
             offset, mirror = v.fold(x - Coord(a)), v.fold(x + Coord(a))
+            if any(a == x.axis for x in v.ordered.values()):
+                continue
             place.append(Coord(a))
             where.append(v.fold(mirror - e) if a in coords(offset) else v.fold(e - offset))
             shape.append(v.extent_of[a])
             used |= {a, a.removesuffix(".m")}
-    for a in sorted(free - used, key=number):
+    steps = [r for r, x in v.ordered.items() if x.axis in free]
+    inner = v.effects.around((*v.effects.loops[steps[-1]].outer, steps[-1])) if steps else ()
+    for a in sorted(free - used - set(v.stepped(inner)), key=number):
         if f"{a}.m" in free:
             continue
         if v.kind_of[a] == "seg":
@@ -88,10 +92,11 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
         v.views_kept[name] = n.dtype, tuple(shape)
         valid = members(v, v.const(True, "bool"), (), free)
         order = tuple(a for e in place for a in sorted(axes_in(e), key=number))
-        v.kept[name] = Effect(name, v.alias_of(name), 1, tuple(place), (), node, valid, order, scope, pointer)
+        v.inner.update({(name, n): inner[:n] for n in range(1, len(inner) + 1)} | {(name, len(inner) + 1): inner})
+        v.kept[name] = Effect(name, v.alias_of(name), len(inner) + 1, tuple(place), (), node, valid, order, scope, pointer, inner=inner)
     exprs, deps = together(v, where)
     valid = inbounds(v, members(v, v.const(True, "bool"), ixs), exprs, deps, shape, False)
-    load = v.make("Load", (name, 1, exprs), (valid, v.const(0, n.dtype), *deps), n.dtype)
+    load = v.make("Load", (name, len(inner) + 1, exprs), (valid, v.const(0, n.dtype), *deps), n.dtype)
     v.load_scopes[load] = v.load_scopes.get(load, scope) & scope
     v.load_loops.setdefault(load, frozenset())
     return load

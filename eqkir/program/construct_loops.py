@@ -6,7 +6,7 @@ it) keeps every state, and its loads touch nothing.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from eqkir.analysis.effects import Condition, LoopInfo
@@ -15,8 +15,8 @@ from eqkir.base.expr import ZERO, Expr
 from eqkir.kir import model as kir
 from eqkir.program import construct_index as ix
 from eqkir.program.construct_codes import LOOP_STORE, STAGE
-from eqkir.program.construct_env import Bind, Env, Ixs, Request, Steps, construction, made
-from eqkir.program.construct_states import Loop, Part
+from eqkir.program.construct_env import ROOT, Bind, Env, Ixs, Request, Steps, construction, made
+from eqkir.program.construct_states import Again, Loop, Part
 from eqkir.program.construct_values import Values
 
 ALIVE = -1  # the component that says whether the loop goes on
@@ -96,7 +96,7 @@ class ForLoop:
         varies = outer.axes.union(*map(v.axes_of, root[2] if root else ()))
         axes = varies | {axis} if axis else varies  # what the body binds is none of these
         varies |= {v.point_axis[p] for p in v.effects.scopes[op.body.args[0].id] if p in v.point_axis}
-        self.loop = Loop(v, axis or "", f"f{number}", varies, self.dtype)
+        self.loop = Loop(v, axis or "", f"f{number}", varies, self.dtype, region=region)
         self.env = Env(number, outer, {}, axes)
         self.env.steps = axis or ""
         self.env.binds[op.body.args[0].id] = lambda path, ixs: v.index(v.point(op.domain, x), (), "index")
@@ -183,6 +183,8 @@ def region_of(v: Values, op: kir.Op, field: str = "body") -> str:
 @construction("for", "domain inits body", records=True)
 def _for(v: Values, op: kir.For, n: int, ixs: Ixs, path: tuple[str, ...]) -> Steps:
     outer, region = v.env, region_of(v, op)
+    if region in v.effects.ordered:
+        return finished(v, region, n, path, ixs)
     length = v.domain(op.domain)[2]
     x, axis = v.dimension(length, v.taken(path_of(op.results[n], path), ixs), "strict")
     if axis is None:  # one step
@@ -200,12 +202,36 @@ def single(v: Values, one: ForLoop, part: Part) -> Steps:
     return (yield from after(v, one.info, k, path, ixs, lambda: -1, one.env))
 
 
+def finished(v: Values, region: str, n: int, path: tuple[str, ...], ixs: Ixs) -> int:
+    """A component after an ordered loop."""
+    from eqkir.program.construct_ordered import memory
+
+    return memory(v, region, n, path).read(ixs, entry=False)
+
+
+def environment(v: Values, loops: Sequence[str], pointer: str) -> Env:
+    """The environment of effects inside these loops."""
+    outer = ROOT
+    for region in loops:
+        v.env = outer
+        outer = stepping(v, region, outer, pointer)
+    v.env = outer
+    return outer
+
+
 def stepping(v: Values, region: str, outer: Env, pointer: str) -> Env:
     """The environment of stores inside a loop: carries are the states before the current step."""
+    from eqkir.program.construct_ordered import OrderedLoop
+
     info = v.effects.loops[region]
     op = info.op
+    if region in v.effects.ordered:
+        if region not in v.ordered:
+            OrderedLoop(v, region, outer)
+        env: Env = v.ordered[region].inside
+        return env
     if not isinstance(op, kir.For):
-        raise fail(LOOP_STORE, f"a store inside {op.op}", pointer, "a store inside for", STAGE)
+        raise Again(region, fail(LOOP_STORE, f"a store inside {op.op}", pointer, "a store inside for or while", STAGE))
     axis = v.point_axis.get(region)
     x = v.coordinate(axis) if axis else ZERO
     if axis is None:
@@ -247,7 +273,7 @@ class WhileLoop:
             env = self.envs[field] = Env(number, outer, {}, varies | {axis})
             for k, a in enumerate((op.cond if field == "cond" else op.body).args):
                 env.binds[a.id] = self.bind(k)
-        self.loop = Loop(v, axis, f"f{self.envs['body'].number}", varies, self.dtype)
+        self.loop = Loop(v, axis, f"f{self.envs['body'].number}", varies, self.dtype, region=self.regions["body"])
 
     def dtype(self, k: int, path: tuple[str, ...]) -> str:
         return "bool" if k == ALIVE else self.v.dtype(path_of(self.op.inits[k], path))
@@ -286,6 +312,8 @@ class WhileLoop:
 @construction("while", "inits cond body", records=True)
 def _while(v: Values, op: kir.While, n: int, ixs: Ixs, path: tuple[str, ...]) -> Steps:
     outer, part = v.env, (n, path, ixs)
+    if region_of(v, op) in v.effects.ordered:
+        return finished(v, region_of(v, op), n, path, ixs)
     axis = v.axis(ZERO, v.taken(path_of(op.results[n], path), ixs), "while")
     loops: list[Loop] = v.loops.setdefault((region_of(v, op), outer.number, axis), [])
     for known in loops:
@@ -320,4 +348,4 @@ def _get_field(v: Values, op: kir.GetField, n: int, ixs: Ixs, path: tuple[str, .
     return (yield path_of(op.x, (op.name, *path)), ixs)
 
 
-__all__ = ["both", "choice", "holds", "opposite", "path_of", "region_of", "stepping", "within"]
+__all__ = ["ALIVE", "after", "both", "choice", "environment", "holds", "opposite", "path_of", "region_of", "stepping", "within"]

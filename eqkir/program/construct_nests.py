@@ -44,7 +44,8 @@ def tiers(ixs: Sequence[Expr], own: Iterable[str], last: frozenset[str] = frozen
 def operands(p: Abstract, i: int, path: Tiers) -> Iterator[tuple[int, Tiers]]:
     """The operands of a node at this place, with their places."""
     n = p.nodes[i]
-    c = n.attrs[1] if n.op == "RedN" else n.attrs[2] if n.op in ("Fold", "While", "State") else n.attrs[1] if n.op == "ScanN" else 0
+    loops = ("Fold", "While", "State", "WState")
+    c = n.attrs[1] if n.op in ("RedN", "ScanN") else n.attrs[2] if n.op in loops else 0
     inner = path
     if n.op in BOUND and not bound_axis(n).endswith(".m"):
         inner = (*path, frozenset((bound_axis(n),)))
@@ -54,8 +55,8 @@ def operands(p: Abstract, i: int, path: Tiers) -> Iterator[tuple[int, Tiers]]:
                 yield a, inner if c <= k < 2 * c else path
             case "Fold" | "While":
                 yield a, inner if k >= c else path
-            case "State" | "ScanN":
-                yield a, path if c <= k < 2 * c else path[:-1]
+            case "State" | "WState" | "ScanN":
+                yield a, path if c <= k < 2 * c or (n.op == "WState" and k == 2 * c) else path[:-1]
             case "ConAcc":
                 yield a, inner if k < 2 else path
             case _:
@@ -142,7 +143,8 @@ class Renamer:
     def substitute(self, roots: Sequence[int], old: str, new: str, loops: Sequence[str]) -> tuple[dict[int, int], dict[str, str]]:
         """Copies of the nodes below with the free axis `old` replaced; loops whose states change get names of their own."""
         nodes = below(self.p, roots)
-        changing = [n.attrs[1] for i in nodes if (n := self.p.nodes[i]).op in ("Fold", "While", "State") and old in self.p.free(i)]
+        loopy = ("Fold", "While", "State", "WState")
+        changing = [n.attrs[1] for i in nodes if (n := self.p.nodes[i]).op in loopy and old in self.p.free(i)]
         names = {y: f"{y}:{old}>{new}" for y in (*loops, *changing)}
         to = {old: new, f"{old}.m": f"{new}.m"}
         env: dict[Expr, Expr] = {Coord(a): Coord(b) for a, b in to.items()}
@@ -168,7 +170,7 @@ def renamed(n: VNode, expr: Any, axis: Any, loop: Any, view: Any = lambda name: 
             return (n.attrs[0], axis(n.attrs[1]))
         case "ScanN":
             return (axis(n.attrs[0]), n.attrs[1])
-        case "State":
+        case "State" | "WState":
             return (axis(n.attrs[0]), loop(n.attrs[1]), *n.attrs[2:])
         case "Form":
             return (loop(n.attrs[0]), n.attrs[1], tuple(sorted(map(axis, n.attrs[2]))))

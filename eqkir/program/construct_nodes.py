@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -20,12 +20,21 @@ from eqkir.program.construct_codes import CONSTEXPR, EXPR_LIMIT, EXPRESSION, EXT
 from eqkir.program.construct_env import ROOT, Env, Ixs
 
 
+class Open(Abstract):
+    """A program without an interface yet: `home` says inside which ordered loops a version of a view or workspace lives."""
+
+    home: Callable[[str, int], tuple[str, ...]]
+
+    def inside(self, view: str, version: int) -> tuple[str, ...]:
+        return self.home(view, version)
+
+
 class Nodes:
     """What construction makes nodes of: the arena, axes by extent, what is known of extents."""
 
     def __init__(self, kernel: Kernel, types: Mapping[str, Type], effects: Effects, constexprs: Mapping[str, Any]) -> None:
         self.kernel, self.types, self.effects, self.constexprs = kernel, types, effects, constexprs
-        self.program = Abstract(Abi(kernel.name, (), (), ()), ())
+        self.program: Abstract = self.opened()
         self.extents = Extents(kernel.symbols, kernel.equal)
         self.params = {p.id: p for p in kernel.params}
         self.views = {p.id: p for p in kernel.params if p.kind == "view"}
@@ -54,6 +63,15 @@ class Nodes:
         self._env.update({Sym(id): t.length for id, t in domains})  # an extent may name a domain: its length
         for _, t in domains:
             self._subregion(t)
+
+    def opened(self) -> Open:
+        """An empty program in which versions live where construction says."""
+        out = Open(Abi(self.kernel.name, (), (), ()), ())
+        out.home = self.home
+        return out
+
+    def home(self, view: str, version: int) -> tuple[str, ...]:
+        raise NotImplementedError
 
     def _subregion(self, t: DomainType) -> None:
         try:
@@ -96,8 +114,8 @@ class Nodes:
             raise fail(CONSTEXPR, f"an extent is {e.value}", pointer, "extents >= 0", STAGE)
         return e
 
-    def axis(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop") -> str:
-        """The lowest-numbered axis for a dimension of this extent that is not in `avoid`."""
+    def axis(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop", owner: str = "") -> str:
+        """The lowest-numbered axis for a dimension of this extent that is not in `avoid`; an `owner` has axes of its own."""
         bound = None
         if kind != "while" and not self.known(extent):
             source = self._bounded.get(extent)
@@ -105,7 +123,7 @@ class Nodes:
                 raise fail(EXTENT, f"the extent {extent} is known only at run time", accepted="a subregion of a domain", stage=STAGE)
             extent, bound = self.pinned(extent), (source[0], source[1], self.pinned(source[2]), self.pinned(source[3]))
             self._bounded.setdefault(extent, bound)
-        pool, n = self._pools.setdefault((extent, kind), len(self._pools)), 0
+        pool, n = self._pools.setdefault((extent, f"{kind} {owner}"), len(self._pools)), 0
         while f"a{pool}.{n}" in avoid:
             n += 1
         name = f"a{pool}.{n}"
@@ -116,7 +134,7 @@ class Nodes:
             self.kind_of[name], self.pool_of[name] = kind, extent
         return name
 
-    def dimension(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop") -> tuple[Expr, str | None]:
+    def dimension(self, extent: Expr, avoid: AbstractSet[str], kind: str = "loop", owner: str = "") -> tuple[Expr, str | None]:
         """A coordinate for a dimension, and its axis (none where the extent is 1)."""
         if extent == ONE:
             return ZERO, None
@@ -127,7 +145,7 @@ class Nodes:
             return found
         if self.is_slice(extent):
             raise fail(SLICE, f"an axis of extent {extent}", accepted="one axis of the slice's extent", stage=STAGE)
-        name = self.axis(extent, avoid, kind)
+        name = self.axis(extent, avoid, kind, owner)
         return self.coordinate(name), name
 
     def is_slice(self, extent: Expr) -> bool:

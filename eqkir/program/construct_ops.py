@@ -241,7 +241,7 @@ def _closed(v: Values, roots: list[int]) -> None:
         if i not in seen:
             seen.add(i)
             node = v.program.nodes[i]
-            if node.op in ("Load", *BOUND, "Scan", "ScanN", "State", "Form") or (node.op == "Index" and v.program.free(i)):
+            if node.op in ("Load", *BOUND, "Scan", "ScanN", "State", "WState", "Form") or (node.op == "Index" and v.program.free(i)):
                 raise fail(COMBINE, "the combine region is not closed", stage=STAGE)
             todo += node.args
 

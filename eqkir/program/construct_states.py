@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eqkir.base.diagnostics import fail
+from eqkir.base.diagnostics import EqkirError, fail
 from eqkir.program.abstract import BOUND, Abstract, VNode
 from eqkir.program.construct_codes import CARRY, STAGE, STATE_LIMIT
 from eqkir.program.construct_env import Ixs, Request
@@ -20,6 +20,14 @@ from eqkir.program.construct_values import Values
 Part = tuple[int, tuple[str, ...], Ixs]  # carry, record path, indices
 #: value of one component of a kind ("init", "next", …): a request, to be sent the node
 Make = Callable[[str, Part], "Generator[Request, int, int]"]
+
+
+class Again(Exception):
+    """Construction has to start again with a loop ordered, or to raise `why` where that cannot be."""
+
+    def __init__(self, region: str, why: EqkirError) -> None:
+        super().__init__(region)
+        self.region, self.why = region, why
 
 
 @dataclass
@@ -36,6 +44,7 @@ class Loop:
     more: list[int] = field(default_factory=list)  # further values that read the formals
     vary: list[frozenset[str]] = field(default_factory=list)
     closed: bool = False
+    region: str = ""  # of a `for` or `while`
 
     def form(self, part: Part) -> int:
         """The formal of a component, new or existing."""
@@ -43,7 +52,8 @@ class Loop:
         used = frozenset().union(*(self.v.axes_of(e) for e in ixs))
         if part not in self.parts:
             if not used <= self.outer or self.closed or len(self.parts) >= STATE_LIMIT:
-                raise fail(CARRY, f"a carried tensor is read at [{', '.join(map(str, ixs))}]", stage=STAGE)
+                why = fail(CARRY, f"a carried tensor is read at [{', '.join(map(str, ixs))}]", stage=STAGE)
+                raise Again(self.region, why) if self.region else why
             self.parts.append(part)
         i = self.parts.index(part)
         axes = tuple(sorted(used | self.outer | {self.axis}))  # provisional: `settle` finds the real ones
@@ -74,7 +84,7 @@ class Loop:
         vary = [p.free(i) for i in self.fields["init"]]
         steps = [k for k in ("next", "sum") if k in self.fields]
         while True:
-            walk = _Varying(p, self.name, self.axis, vary)
+            walk = _Varying(p, self.v.opened(), self.name, self.axis, vary)
             more = frozenset().union(*map(walk.free, self.more))
             new = [vary[i].union(more, *(walk.free(self.fields[k][i]) for k in steps)) - {self.axis} for i in range(n)]
             if new == vary:
@@ -123,7 +133,7 @@ class Loop:
         """The component before the current step."""
         args = (*self.fields["init"], *self.fields["next"])
         attrs = (self.axis, self.name, len(self.parts), self.parts.index(part))
-        return self.v.make("State", attrs, args, self.dtype(part[0], part[1]))
+        return self.v.make("WState" if self.more else "State", attrs, (*args, *self.more), self.dtype(part[0], part[1]))
 
 
 def below(p: Abstract, roots: int | Sequence[int]) -> list[int]:
@@ -164,7 +174,7 @@ def copied(v: Values, n: VNode, attrs: tuple[Any, ...], args: tuple[int, ...], w
 def joined(v: Values, loops: Sequence[Loop]) -> Loop:
     """One loop with the components of several instances of it."""
     first = loops[0]
-    out = Loop(v, first.axis, "+".join(x.name for x in loops), first.outer, first.dtype, closed=True)
+    out = Loop(v, first.axis, "+".join(x.name for x in loops), first.outer, first.dtype, closed=True, region=first.region)
     for x in loops:
         out.parts += [part for part in x.parts if part not in out.parts]
     home = [next((x, x.parts.index(part)) for x in loops if part in x.parts) for part in out.parts]
@@ -192,7 +202,7 @@ def shared(v: Values, roots: Sequence[int], axes: frozenset[str]) -> tuple[dict[
         i = todo.pop()
         if i not in direct:
             direct.add(i)
-            todo += () if p.nodes[i].op in (*BOUND, "Scan", "ScanN", "State") else p.nodes[i].args
+            todo += () if p.nodes[i].op in (*BOUND, "Scan", "ScanN", "State", "WState") else p.nodes[i].args
     picks = [i for i in sorted(direct) if p.nodes[i].op == "Pick" and p.nodes[p.nodes[i].args[0]].op == "Fold"]
     out: dict[int, int] = {}
     more: frozenset[str] = frozenset()
@@ -212,10 +222,10 @@ def shared(v: Values, roots: Sequence[int], axes: frozenset[str]) -> tuple[dict[
 class _Varying:
     """Free axes of nodes where the formals of one loop vary along `vary`."""
 
-    def __init__(self, p: Abstract, name: str, axis: str, vary: list[frozenset[str]]) -> None:
+    def __init__(self, p: Abstract, shadow: Abstract, name: str, axis: str, vary: list[frozenset[str]]) -> None:
         self.p, self.name, self.axis, self.vary = p, name, axis, vary
         self.known: dict[int, frozenset[str]] = {}
-        self.shadow = Abstract(p.abi, ())
+        self.shadow = shadow
 
     def free(self, root: int) -> frozenset[str]:
         self.shadow.nodes = self.p.nodes
@@ -238,10 +248,10 @@ def open_forms(p: Abstract, root: int) -> frozenset[str]:
         got = frozenset().union(*(out[a] for a in n.args))
         if n.op == "Form":
             got = frozenset((n.attrs[0],))
-        elif n.op in ("Fold", "While", "State"):
+        elif n.op in ("Fold", "While", "State", "WState"):
             got -= {n.attrs[1]}
         out[i] = got
     return out[root]
 
 
-__all__ = ["Loop", "Make", "Part", "below", "copied", "joined", "open_forms", "rebuilt", "shared"]
+__all__ = ["Again", "Loop", "Make", "Part", "below", "copied", "joined", "open_forms", "rebuilt", "shared"]

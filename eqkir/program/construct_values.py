@@ -39,14 +39,20 @@ class Values(Nodes):
         self.load_scopes: dict[int, frozenset[tuple[str, str]]] = {}
         self.load_loops: dict[int, frozenset[str]] = {}  # axes of the ordered loops around a load
         self.loops: dict[Any, list[Any]] = {}  # instances of loops
+        self.ordered: dict[str, Any] = {}  # region of an ordered loop -> its one instance (`construct_ordered`)
+        self.memory: dict[tuple[str, int, tuple[str, ...]], Any] = {}  # carries of ordered loops that are kept in memory
+        self.inner: dict[tuple[str, int], tuple[str, ...]] = {}  # (workspace, version) -> regions of the ordered loops where it lives
         self.kept: dict[str, Any] = {}  # workspace -> the effect that fills it
         self.workspaces: dict[Any, str] = {}  # (node, where it is kept) -> workspace
         self.views_kept: dict[str, tuple[str, tuple[Expr, ...]]] = {}  # workspace -> (dtype, shape)
+        self.mine = ""  # whose axes the dimensions of stores have
         self.wishes: dict[str, set[str]] = {}  # axis of a store -> how values want to traverse it
         self.formals: dict[str, int] = {}  # argument of a combine region -> node
         self.at: dict[str, Expr] = {}  # parallel point -> coordinate
         self.point_axis: dict[str, str] = {}  # parallel point, or loop region, -> axis
         for point, (domain, around, loop) in effects.points.items():
+            if loop in effects.ordered:
+                continue
             info = effects.loops.get(loop)
             kind = "strict" if info and (len(info.region.args) > 1 or info.breaks) else "loop"
             outer = (*around, *effects.homes[point])
@@ -77,8 +83,23 @@ class Values(Nodes):
 
     def alias_of(self, workspace: str) -> int:
         """A workspace has an alias class of its own."""
-        known = self.effects.alias.get(workspace)
-        return 1 + max(self.effects.alias.values(), default=0) + list(self.views_kept).index(workspace) if known is None else known
+        alias = self.effects.alias
+        if workspace not in alias:
+            alias[workspace] = 1 + max(alias.values(), default=0)
+        return alias[workspace]
+
+    def regions_of(self, view: str, version: int) -> tuple[str, ...]:
+        """Regions of the ordered loops inside which a version lives."""
+        if (view, version) in self.inner:
+            return self.inner[view, version]
+        return self.effects.inner.get((self.effects.alias.get(view, -1), version), ())
+
+    def home(self, view: str, version: int) -> tuple[str, ...]:
+        return self.stepped(self.regions_of(view, version))
+
+    def stepped(self, regions: Sequence[str]) -> tuple[str, ...]:
+        """The axes of ordered loops."""
+        return tuple(self.ordered[r].axis for r in regions)
 
     def resource(self, name: str) -> tuple[Expr, ...]:
         """The shape of a view or buffer."""
@@ -99,6 +120,8 @@ class Values(Nodes):
             return ()
         axes = [self.point_axis[p] for p in self.effects.scopes[name] if p in self.point_axis]
         for depth, loop in enumerate(self.effects.homes[name]):
+            if loop in self.effects.ordered:
+                continue  # written anew in every step
             if not isinstance(self.effects.loops[loop].op, For):
                 raise fail(LOOP_STORE, f"a buffer inside {self.effects.loops[loop].op.op}", stage=STAGE)
             steps = self.env.home(depth + 1).steps

@@ -36,6 +36,7 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
     phis = [c for c in x.carries if c.op == "Phi"]
     folds = [c for c in x.carries if c.op != "Phi"]
     inits = [k.full(c.inits[0], k.lanes(c.dims)) for c in phis]
+    between = bounds(k, x, extent, chunk)
     for c in phis:
         k.define(c)
     body = k.block(x.body, f"{where}/body")
@@ -49,7 +50,9 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
             b.env[c.id] = f(b)
         state = [start(b) for start, _, _ in steps]
         saved = b.coords.get(x.label), b.active.get(x.label)
-        for it in range(-(-extent // chunk)):
+        first, end = between(b)
+        every = first is None or (first.size == 1 and end is not None and end.size == 1)
+        for it in range(0 if first is None else int(first.min()), -(-extent // chunk) if end is None else int(end.max())):
             if scalar:
                 b.coords[x.label] = np.array([it * chunk], np.int64)
             lanes_of = member if scalar else x.label
@@ -58,8 +61,14 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
                 b.coords[lanes_of] = at if parameter(lanes_of) else at[0]
                 b.active[lanes_of] = None if (it + 1) * chunk <= extent else at < extent
             body(b)
-            state = [step(b, s) for (_, step, _), s in zip(steps, state, strict=True)]
+            after = [step(b, s) for (_, step, _), s in zip(steps, state, strict=True)]
             new = [f(b) for f in nexts]  # all Phis change at once
+            if not every:  # instances whose bounds exclude this step keep their states
+                assert first is not None and end is not None
+                on = (first <= it) & (it < end)
+                after = [kept(on, s, t) for s, t in zip(after, state, strict=True)]
+                new = [kept(on, v, b.env[c.id]) for c, v in zip(phis, new, strict=True)]
+            state = after
             for c, v in zip(phis, new, strict=True):
                 b.env[c.id] = v
         b.coords.pop(x.label, None)
@@ -73,6 +82,39 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
             b.env[c.id] = finish(s)
 
     return go
+
+
+def bounds(k: Compiler, x: Loop, extent: int, chunk: int) -> Callable[[Batch], tuple[Array | None, Array | None]]:
+    """The first step and the end of a loop with bounds for every instance of a batch; None, None for a loop without."""
+    if not x.ends:
+        return lambda b: (None, None)
+    top = np.iinfo(np.int64).max
+    reads = []
+    for i, fn, pad in ((x.lo, np.min, top), (x.hi, np.max, -top)):
+        dims = k.dims[i] if i >= 0 else ()
+        reads.append((k.full(i, dims), k.active(dims, dims), fn, pad) if i >= 0 else None)
+
+    def edge(b: Batch, n: int, default: int) -> Array:
+        found = reads[n]
+        if found is None:
+            return np.array([default], np.int64)
+        value, active, fn, pad = found
+        v, live = value(b), active(b)
+        v = v if live is None else np.where(live, v, pad)
+        return np.asarray(fn(v, axis=tuple(range(1, v.ndim))) if v.ndim > 1 else v)
+
+    def go(b: Batch) -> tuple[Array, Array]:
+        first = np.clip(edge(b, 0, 0), 0, extent) // chunk
+        return np.broadcast_arrays(first, -(-np.clip(edge(b, 1, extent), 0, extent) // chunk))  # type: ignore[return-value]
+
+    return go
+
+
+def kept(on: Array, new: Any, old: Any) -> Any:
+    """`new` for the instances in `on`, `old` for the others."""
+    if isinstance(new, tuple):
+        return tuple(kept(on, n, o) for n, o in zip(new, old, strict=True))
+    return np.where(on.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
 
 def member_label(label: str) -> str:
@@ -150,7 +192,7 @@ def reads(i: Item) -> list[int]:
         case Store():
             return [i.value, i.valid, *i.deps]
         case Loop():
-            return [x for c in i.carries for x in (*c.args, *c.inits)] + [x for j in i.body for x in reads(j)]
+            return [x for c in i.carries for x in (*c.args, *c.inits)] + [*i.ends] + [x for j in i.body for x in reads(j)]
     return []
 
 

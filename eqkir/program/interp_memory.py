@@ -20,9 +20,7 @@ from eqkir.program import interp_scalar as S
 Array = np.ndarray[Any, np.dtype[Any]]
 
 OOB = register("EQK-INT-OOB", "access out of bounds", "An active, valid lane of a load or store addressed an element outside the view.")
-DOUBLE = register(
-    "EQK-INT-DOUBLE-WRITE", "double write", "Two instances, or two lanes or iterations of one store, wrote the same element."
-)
+DOUBLE = register("EQK-INT-DOUBLE-WRITE", "double write", "Two instances, or two lanes or iterations of one store, wrote the same element.")
 CROSS = register(
     "EQK-INT-CROSS", "dependence between instances",
     "An instance read an element that another instance wrote in the same launch (or the other way round): instances are unordered.",

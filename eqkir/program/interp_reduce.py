@@ -156,4 +156,3 @@ def _index(e: Any, deps: list[Array]) -> Array:
     from eqkir.base.expr import evaluate
 
     return np.asarray(evaluate(e, lambda a: deps[a.args[0]].astype(np.int64)))
-

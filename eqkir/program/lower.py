@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from eqkir.program.abi import axis_of
 from eqkir.program.abstract import BOUND, Abstract, Put, VNode, axes_in, bound_axis
-from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag
+from eqkir.program.dag import FN, Dag, Kid, Path, RNode, SegmentDag
 from eqkir.program.model import Program
 from eqkir.program.schedule import erase, schedule
 
 #: values that exist inside the loop over their axis only
-SCANS = ("Scan", "ScanN", "State")
+SCANS = ("Scan", "ScanN", "State", "WState")
 
 
 def scan_axis(n: VNode) -> str:
@@ -98,6 +98,7 @@ class Facts:
         axes = [*self.program.inside(s.view, s.version), *named, *sorted(self.put_axes(s))]
         names = dict.fromkeys(a for a in axes if kinds[a] not in ("own", "mem"))
         scanned = {scan_axis(self.program.nodes[i]) for i in reachable(self.program, [s]) if self.program.nodes[i].op in SCANS}
+        scanned -= set(self.program.inside(s.view, s.version))  # an ordered loop goes around all that happens in a step
         return tuple(sorted(names, key=lambda a: a in scanned))
 
 
@@ -177,7 +178,7 @@ class Realizer:
                 return self.dag.make(RNode("FPick", None, None, n.attrs, (kid(n.args[0]),)))
             case "Form":
                 return self.ready(k, RNode("FForm", own, path, (*n.attrs[:2], n.dtype), ()))
-            case "Scan" | "ScanN" | "State":
+            case "Scan" | "ScanN" | "State" | "WState":
                 return self.carried(x, path, k, v, own)
             case "Un" | "Bin" | "Tri" | "Cast" | "Bitcast":
                 return self.dag.make(RNode("F" + n.op, own, path, n.attrs, kids(n.args)))
@@ -205,7 +206,9 @@ class Realizer:
             fn = tuple(self.at(frozenset(), FN, 0, i) for i in n.args[2 * c :])
             return self.dag.make(RNode("FScanNLoop", own, path, (), (before(n.args[:c]), here(n.args[c : 2 * c]), fn)))
         c = n.attrs[2]
-        return self.ready(k, RNode("FState", own, path, (n.attrs[1], n.attrs[3]), (before(n.args[:c]), here(n.args[c : 2 * c]))))
+        cond = here(n.args[2 * c :])
+        kids: tuple[Kid, ...] = (before(n.args[:c]), here(n.args[c : 2 * c]), *cond)
+        return self.ready(k, RNode("FWState" if cond else "FState", own, path, (n.attrs[1], n.attrs[3]), kids))
 
     def prefix(self, x: Context, path: Path, k: int, v: int, own: tuple[str, ...]) -> int:
         """A scan over the members of a slice: of one fragment."""
@@ -300,11 +303,7 @@ class Realizer:
         path: Path = tuple((a, self.base[a], k) for a in self.facts.nest(s))
         own = self.sort(t for t in x if axis_of(t) in self.facts.put_axes(s))
         deps = tuple(self.at(x, path, k, d) for d in s.deps)
-        return self.dag.make(
-            RNode(
-                "SStore", own, path, put_attrs(s), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps)
-            )
-        )
+        return self.dag.make(RNode("SStore", own, path, put_attrs(s), (self.at(x, path, k, s.value), self.at(x, path, k, s.valid), deps)))
 
     def order(self, axes: tuple[str, ...]) -> tuple[object, ...]:
         """Row-major order over base labels."""

@@ -112,6 +112,10 @@ class Loop:
     `cond` (>= 0) makes it a while loop: the bool value `cond` of the body is read with the carries at the start of a step; where it is
     false the
     carries keep their values, and the loop ends when it is false everywhere. Loads of such a body are valid only where `cond` holds.
+
+    `lo` and `hi` (>= 0) are values of dtype index before the loop. Let l be the least `lo` and h the greatest `hi` over their active
+    lanes: the loop takes the steps from the one that holds l up to the last one that holds a member before h; steps start at multiples
+    of their size. Members that are skipped are neutral for every carry.
     """
 
     axis: str
@@ -121,6 +125,13 @@ class Loop:
     body: tuple[Item, ...]
     stages: int = 1
     cond: int = -1
+    lo: int = -1
+    hi: int = -1
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The bounds that it has."""
+        return tuple(i for i in (self.lo, self.hi) if i >= 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +219,7 @@ class Program:
     inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     #: legal stage: (label, launch predicate under which every lane of the label is active); a provider may compile both cases
     specializations: tuple[tuple[str, Expr], ...] = ()
+    permissions: tuple[str, ...] = ()  # of the compile call, where the program relies on them
 
     @property
     def axis(self) -> dict[str, Axis]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from eqkir.base.dtypes import identity
 from eqkir.base.expr import le
-from eqkir.program.abi import Abi, Axis, axis_of, step_parameter, traversal
+from eqkir.program.abi import Abi, Axis, axis_of, step_parameter, traversal, wide
 from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag, flat
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Segment, Store
 from eqkir.program.table import ROWS
@@ -54,14 +54,15 @@ def schedule(
     options: dict[str, int] | None = None,
     origins: dict[int, str] | None = None,
     inner: dict[tuple[int, int], tuple[str, ...]] | None = None,
+    ranges: dict[Path, tuple[int, int]] | None = None,
 ) -> Program:
-    """A structured `Program`. Raises ScheduleError."""
+    """A structured `Program`. `ranges`: path of a narrowed loop -> nodes of its bounds (-1: none). Raises ScheduleError."""
     out, names = [], {}
     whole: set[str] = set()
     for g, s in enumerate(segments):
         phases = []
         for p, roots in enumerate(s.phases):
-            b = _Phase(dag, roots, abi, axes, inner or {})
+            b = _Phase(dag, roots, abi, axes, inner or {}, ranges or {})
             phases.append(b.block(()))
             whole |= b.whole
             for i, sid in b.ids.items():
@@ -78,9 +79,10 @@ def schedule(
 
 class _Phase:
     def __init__(
-        self, dag: Dag, roots: Iterable[int], abi: Abi, axes: tuple[Axis, ...], inner: dict[tuple[int, int], tuple[str, ...]]
-    ) -> None:
-        self.dag, self.abi, self.inner = dag, abi, inner
+        self, dag: Dag, roots: Iterable[int], abi: Abi, axes: tuple[Axis, ...], inner: dict[tuple[int, int], tuple[str, ...]],
+        ranges: dict[Path, tuple[int, int]],
+    ) -> None:  # fmt: skip
+        self.dag, self.abi, self.inner, self.ranges = dag, abi, inner, ranges
         self.rank = {a.name: i for i, a in enumerate(axes)}
         self.kinds = {a.name: a.kind for a in axes}
         self.roots = tuple(dict.fromkeys(roots))
@@ -137,16 +139,21 @@ class _Phase:
                     done.add(i)
                     todo.append((i, True))
                     body, outer = self.split(i)
-                    todo += [(k, False) for k in reversed(outer + body)]
+                    todo += [(k, False) for k in reversed(outer + body + self.bounds(self.dag.nodes[i].path or ()))]
         return list(seen)
+
+    def bounds(self, path: Path) -> list[int]:
+        """Bounds of the narrowed loops of a path."""
+        found = [self.ranges[path[:d]] for d in range(1, len(path) + 1) if path[:d] in self.ranges]
+        return [b for pair in found for b in pair if b >= 0]
 
     def _traversals(self) -> None:
         """The states that each loop carries, from its folds and from the states that are read inside it."""
         for i in self.used:
             n = self.dag.nodes[i]
-            if n.op in ("FFoldLoop", "FWhile", "FState"):
+            if n.op in ("FFoldLoop", "FWhile", "FState", "FWState"):
                 assert n.path and isinstance(n.kids[0], tuple) and isinstance(n.kids[1], tuple)
-                cond = n.kids[2] if n.op == "FWhile" else -1
+                cond = n.kids[2] if n.op in ("FWhile", "FWState") else -1
                 assert isinstance(cond, int)
                 new = (n.kids[0], n.kids[1], cond)
                 if self.phis.setdefault((n.path, n.attrs[0]), new) != new:
@@ -179,12 +186,16 @@ class _Phase:
             body, outer = self.split(i)
             scope = self.dag.nodes[i].path if self.is_loop(i) else h
             assert scope is not None
-            later = self.is_loop(i) or self.dag.nodes[i].op == "FState"  # read at the end of a step
+            later = self.is_loop(i) or self.dag.nodes[i].op in ("FState", "FWState")  # read at the end of a step
             for k in body:
                 self._read(i, k, scope, None if later else i)
             inside = bool(outer) and not self.is_loop(i)
             for k in outer:
                 self._read(i, k, h[:-1] if inside else h, h if inside else self.item(i))
+        for path in [p for p in self.ranges if p in self.items[p[:-1]]]:
+            for k in self.ranges[path]:
+                if k >= 0:
+                    self._read(k, k, path[:-1], path)
         self._memory()
 
     def _read(self, i: int, k: int, scope: Path, user: Any) -> None:
@@ -297,7 +308,9 @@ class _Phase:
         if len(conds) > 1 or (conds and len(keys) > 1):
             raise ScheduleError("two while loops in one")
         before = self.before.pop(path, [])
-        return [*before, Loop(axis, label, stage, (*carries, *self.scan_carries.pop(path, ())), body, cond=conds[0] if conds else -1)]
+        carries += self.scan_carries.pop(path, ())
+        lo, hi = (self.ids[b] if b >= 0 else -1 for b in self.ranges.get(path, (-1, -1)))
+        return [*before, Loop(axis, wide(label), stage, tuple(carries), body, cond=conds[0] if conds else -1, lo=lo, hi=hi)]
 
     def is_fold(self, i: int) -> bool:
         return self.dag.nodes[i].op in ("FFoldLoop", "FWhile")
@@ -319,7 +332,7 @@ class _Phase:
         n = self.dag.nodes[i]
         if self.is_loop(i):
             return []
-        if n.op in ("FForm", "FState"):
+        if n.op in ("FForm", "FState", "FWState"):
             assert n.path
             self.ids[i] = self.phi_ids[n.path, n.attrs[0]][n.attrs[1]]
             return []
@@ -441,7 +454,8 @@ class _Phase:
         return tuple(sorted(labels, key=lambda t: self.rank[axis_of(t)]))
 
     def dims(self, i: int, bound: str | None) -> tuple[str, ...]:
-        labels = self.dag.nodes[i].labels or ()
+        labels = [wide(t) for t in self.dag.nodes[i].labels or ()]
+        bound = bound and wide(bound)
         self.whole |= {axis_of(t).removesuffix(".m") for t in labels if traversal(t) in ("W", "MW")}
         return self.sort(t for t in labels if t != bound)
 
@@ -472,7 +486,7 @@ class _Phase:
         n = self.dag.nodes[i]
         if n.op == "FPick":
             return self.pick_dtype(i)
-        if n.op == "FState":
+        if n.op in ("FState", "FWState"):
             assert isinstance(n.kids[0], tuple)
             return self.dtype[n.kids[0][n.attrs[1]]]
         body, outer = self.split(i)

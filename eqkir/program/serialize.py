@@ -30,14 +30,16 @@ DEPTH = 64  # nesting of loops and orders
 def to_json(program: Program) -> dict[str, Any]:
     """The program as plain JSON data; `from_json` gives back an equal program."""
     abi = program.abi
+    more = {"permissions": list(program.permissions)} if program.permissions else {}
     return {
+        **more,
         "program": VERSION,
         "stage": program.stage,
         "abi": {
             "kernel": abi.kernel,
             "views": [
-                {"name": v.name, "role": v.role, "dtype": v.dtype, "shape": [E.to_json(e) for e in v.shape], "alias": v.alias,
-                 **({"obliged": True} if v.obliged else {})}
+                {"name": v.name, "role": v.role, "dtype": v.dtype, "shape": [E.to_json(e) for e in v.shape], "alias": v.alias}
+                | ({"owed": True} if v.owed else {})
                 for v in abi.views
             ],
             "scalars": [{"name": s.name, "dtype": s.dtype} for s in abi.scalars],
@@ -90,7 +92,8 @@ def _item(x: Item) -> dict[str, Any]:
             carries = [{"carry": c.id, **_head(c, CARRIES), "inits": list(c.inits)} for c in x.carries]
             body = [_item(i) for i in x.body]
             head = {"loop": x.axis, "label": x.label, "stage": x.stage, "stages": x.stages, "carries": carries, "body": body}
-            return head if x.cond < 0 else {**head, "while": x.cond}
+            more = {"while": x.cond, "lo": x.lo, "hi": x.hi}
+            return {**head, **{k: v for k, v in more.items() if v >= 0}}
         case Store():
             return {
                 "store": x.view, "version": x.version, "ixs": [E.to_json(e) for e in x.ixs], "value": x.value, "valid": x.valid,
@@ -116,7 +119,7 @@ def from_json(data: Any) -> Program:
 
 
 def _program(r: Reader) -> Program:
-    optional = ("bindings", "options", "preconditions", "specializations", "inner", "origins")
+    optional = ("bindings", "options", "preconditions", "specializations", "inner", "origins", "permissions")
     r.keys(("program", "stage", "abi", "axes", "segments", *optional), optional=optional)
     if r.at("program").integer() != VERSION:
         raise r.at("program").bad(f"is not version {VERSION}")
@@ -131,6 +134,7 @@ def _program(r: Reader) -> Program:
         origins={k: v.text() for k, v in r.get("origins", {}).entries()},
         inner=dict(_inner(x) for x in r.get("inner", []).items()),
         specializations=tuple(_specialization(x) for x in r.get("specializations", []).items()),
+        permissions=r.get("permissions", []).strs(),
     )
 
 
@@ -152,10 +156,10 @@ def _abi(r: Reader) -> Abi:
     r.keys(("kernel", "views", "scalars", "symbols", "noalias", "constexprs"), optional=("noalias", "constexprs"))
     views, scalars, symbols = [], [], []
     for v in r.at("views").items():
-        v.keys(("name", "role", "dtype", "shape", "alias", "obliged"), optional=("obliged",))
+        v.keys(("name", "role", "dtype", "shape", "alias", "owed"), optional=("owed",))
         shape = tuple(e.expr() for e in v.at("shape").items())
-        role, dtype, alias = v.at("role").one_of(ROLES), v.at("dtype").one_of(ALL), v.at("alias").integer()
-        views.append(ViewParam(v.at("name").text(), role, dtype, shape, alias, v.get("obliged", False).boolean()))
+        dtype, alias, owed = v.at("dtype").one_of(ALL), v.at("alias").integer(), v.get("owed", False).boolean()
+        views.append(ViewParam(v.at("name").text(), v.at("role").one_of(ROLES), dtype, shape, alias, owed))
     for v in r.at("scalars").items():
         v.keys(("name", "dtype"))
         scalars.append(ScalarParam(v.at("name").text(), v.at("dtype").one_of(ALL)))
@@ -257,11 +261,12 @@ def _read_item(r: Reader, depth: int) -> Item:
             r.get("order", "").one_of(("", *MEMORY_ORDERS)), r.get("shared", []).strs(), r.get("into", "").text(),
             tuple(e.expr() for e in r.get("at", []).items()), r.get("scope", "").one_of(("", *SCOPES)),
         )  # fmt: skip
-    r.keys(("loop", "label", "stage", "stages", "carries", "body", "while"), optional=("while",))
+    optional = ("while", "lo", "hi")
+    r.keys(("loop", "label", "stage", "stages", "carries", "body", *optional), optional=optional)
     carries = tuple(_read_carry(x) for x in r.at("carries").items())
     body = tuple(_read_item(x, depth + 1) for x in r.at("body").items())
-    cond = r.get("while", -1).integer()
-    return Loop(r.at("loop").text(), r.at("label").text(), r.at("stage").integer(), carries, body, r.at("stages").integer(), cond)
+    cond, lo, hi = (r.get(k, -1).integer() for k in optional)
+    return Loop(r.at("loop").text(), r.at("label").text(), r.at("stage").integer(), carries, body, r.at("stages").integer(), cond, lo, hi)
 
 
 # ------------------------------------------------------------------------------------------------ bytes and digests
@@ -329,6 +334,7 @@ def _renumber(i: Item, ids: dict[int, int]) -> Item:
         case Store():
             return replace(i, value=n(i.value), valid=n(i.valid), deps=ns(i.deps))
         case Loop():
+            lo, hi = (n(b) if b >= 0 else -1 for b in (i.lo, i.hi))
             inits = [ns(c.inits) for c in i.carries]
             phis = [n(c.id) if c.op == "Phi" else None for c in i.carries]
             body = tuple(_renumber(x, ids) for x in i.body)
@@ -336,7 +342,7 @@ def _renumber(i: Item, ids: dict[int, int]) -> Item:
                 replace(c, id=n(c.id) if p is None else p, inits=x, args=ns(c.args), attrs=_attrs(c.attrs))
                 for c, x, p in zip(i.carries, inits, phis, strict=True)
             )
-            return replace(i, carries=carries, body=body, cond=n(i.cond) if i.cond >= 0 else -1)
+            return replace(i, carries=carries, body=body, cond=n(i.cond) if i.cond >= 0 else -1, lo=lo, hi=hi)
     return i
 
 

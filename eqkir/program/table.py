@@ -78,6 +78,7 @@ Fold String K VL VL VL bound=0
 While String K VL VL V bound=0
 Form K i64 String L
 State String K i64 VL VL
+WState String K i64 VL VL V
 Slice String String V
 """)  # fmt: skip
 
@@ -110,6 +111,7 @@ FFoldWhole FL realises=Fold
 FWhile Path K FL FL F realises=While loop=1 outer=0
 FForm L Path K i64 String realises=Form
 FState L Path K i64 FL FL realises=State outer=0
+FWState L Path K i64 FL FL F realises=WState outer=0
 FReady i64 F
 """)  # fmt: skip
 

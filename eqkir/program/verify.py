@@ -12,7 +12,8 @@ operations      ``STRUCTURED`` attributes, operands, inits, closed regions; ``LA
 values          ``TYPE`` dtypes; ``DIMS`` dimensions are the union of the operands', minus the bound label
 memory          ``COVER`` stores traverse their axes; ``WHOLE`` fragments cover extents; ``OWNER`` one owner an element; ``BOUNDS``;
                 ``EFFECT`` each version made once; ``CROSS`` independent instances; ``VERSION`` order of loads and stores; ``PHASE`` what a
-                load sees; ``BUFFER`` written before read; ``MASK``, ``PADDING``, ``BARRIER`` (legal stage)
+                load sees; ``BUFFER`` written before read; ``NARROW`` what bounds of loops exclude is neutral; ``MASK``, ``PADDING``,
+                ``BARRIER`` (legal stage)
 ==============  ===================================================================================================================
 """
 
@@ -53,6 +54,7 @@ EXPLAIN = {
     "BUFFER": ("read before write", "An element of a workspace or `out` view may be read before it is written."),
     "MASK": ("mask does not exclude inactive lanes", "A store's mask, or a launch predicate, does not imply that the lanes are active."),
     "PADDING": ("inactive lanes count", "Inactive lanes of a reduction or contraction do not hold its neutral element."),
+    "NARROW": ("a skipped member counts", "A loop's bounds exclude a member that is not known to be neutral for its carries."),
     "BARRIER": ("missing barrier", "A thread may overwrite an element that another thread of the instance has yet to load."),
 }
 CODES = {k: register(f"EQK-PRG-{k}", *v) for k, v in EXPLAIN.items()}
@@ -71,6 +73,7 @@ MEMORY: dict[str, MemoryCheck] = {
     "COVER": memory.check_cover, "WHOLE": memory.check_whole, "OWNER": memory.check_owner, "BOUNDS": memory.check_bounds,
     "EFFECT": memory.check_effect, "CROSS": memory.check_cross, "VERSION": memory.check_version, "PHASE": memory.check_phase,
     "BUFFER": memory.check_buffer, "MASK": memory.check_mask, "PADDING": lambda m, say: _padding(m, say), "BARRIER": memory.check_barrier,
+    "NARROW": lambda m, say: _narrow(m, say),
 }  # fmt: skip
 
 
@@ -104,6 +107,12 @@ def _run(name: str, check: Callable[[Report], None]) -> list[Diagnostic]:
     say = Report(CODES[name])
     check(say)
     return say.found
+
+
+def _narrow(m: Memory, say: Report) -> None:
+    from eqkir.program.verify_narrow import check_narrow
+
+    check_narrow(m, say)
 
 
 def _padding(m: Memory, say: Report) -> None:

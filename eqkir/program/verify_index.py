@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from eqkir.base import expr as E
 from eqkir.base.dtypes import NUMPY, parse
@@ -10,7 +11,7 @@ from eqkir.base.expr import Coord, Dep, Expr, Int, Sym, atoms, conj, coords, eq,
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Carry, Let, Program
 from eqkir.program.verify_prove import Prover, dtype_range
-from eqkir.program.verify_scope import Access, Phase, member_label
+from eqkir.program.verify_scope import Access, Phase, member_label, phases, stores
 
 COMPARISONS = {"eq": E.eq, "ne": E.ne, "lt": E.lt, "le": E.le}
 
@@ -22,6 +23,8 @@ class Values:
         self.phase, self.prover = phase, prover
         self.memo: dict[int, Expr] = {}
         self.opaque: dict[Expr, tuple[str, ...]] = {}  # opaque symbol -> dims it varies with
+        self.loads: dict[Any, int] = {}  # what a load of constant memory reads -> the first load that reads it
+        self.written: set[int] | None = None  # alias classes that the program stores to
 
     def of(self, i: int) -> Expr:
         if i not in self.memo:
@@ -76,11 +79,22 @@ class Values:
 
     def atom(self, i: int) -> Expr:
         x = self.phase.defs[i]
+        if isinstance(x, Let) and x.op in ("Load", "LoadM") and self.constant(x.attrs[0]):
+            same = self.loads.setdefault((*x.attrs[:3], *(self.of(a) for a in x.args)), i)
+            if same != i:  # another load of that element, maybe in another form
+                return self.of(same)
         a = Sym(f"%{self.phase.number[0]}/{self.phase.number[1]}/{i}")
         self.opaque[a] = x.dims
         if x.dtype != "tuple" and NUMPY[x.dtype].kind in "biu":
             self.prover.range(a.args[0], *dtype_range(x.dtype))
         return a
+
+    def constant(self, view: str) -> bool:
+        """Whether nothing in the program writes a view's memory."""
+        if self.written is None:
+            abi = self.phase.program.abi
+            self.written = {abi.view(s.view).alias for ph in phases(self.phase.program) for _, s in stores(ph)}
+        return self.phase.program.abi.view(view).alias not in self.written
 
     def behind(self, i: int, states: set[int]) -> set[int]:
         """All values that value `i` depends on, and itself, not looking behind `states`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqkir.base.expr import Coord, Expr, Int, Sym, conj, eq, le, lt, ne, substitute
+from eqkir.base.expr import Coord, Expr, Int, Sym, atoms, conj, eq, le, lt, ne, substitute
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Let, Program, Store
 from eqkir.program.verify_barriers import Barriers
@@ -261,12 +261,11 @@ def check_phase(m: Memory, say: Report) -> None:
 
 
 def check_buffer(m: Memory, say: Report) -> None:
-    """Every element of a workspace or an `out` view that a load or an atomic operation reads was written in an earlier phase, or its author
-    owes that."""
+    """Every element of a workspace or an `out` view that a load or an atomic operation reads was written in an earlier phase, or earlier
+    in the step of an ordered loop. (Of an `owed` workspace the author says so.)"""
     for a in m.accesses:
-        if m.program.abi.view(a.view).obliged:
-            continue
-        if (a.is_store and (not a.atomic or a.mode == "put")) or m.program.abi.view(a.view).role not in ("workspace", "out"):
+        view = m.program.abi.view(a.view)
+        if (a.is_store and (not a.atomic or a.mode == "put")) or view.role not in ("workspace", "out") or view.owed:
             continue
         seen = a.version - a.is_store  # an atomic operation reads the version that it ends
         plain = [s for s in m.accesses if s.is_store and (not s.atomic or s.mode == "put") and s.view == a.view]
@@ -289,8 +288,10 @@ def _covers(m: Memory, s: Access, a: Access) -> bool:
     if m.facts.valid(s).value != 1 and m.program.stage == "structured":
         return False
     named = [x for x in axes if x]
-    dims = {axis_of(d) for d in s.dims}
+    dims = {axis_of(d) for d in s.dims} - set(s.inner)
     if len(set(named)) < len(named) or set(named) != {x for x in dims if f"{x}.m" not in dims}:  # a member's coordinate is absolute
+        return False
+    if not set(s.inner) <= {x.axis for x in a.place.common(s.place)}:  # that loop may have no step
         return False
     own = {axis_of(x) for x in s.phase.order}
     for x, e, n, r in zip(axes, ixs, shape, read):
@@ -299,7 +300,7 @@ def _covers(m: Memory, s: Access, a: Access) -> bool:
                 return False
         elif m.program.axis[x].extent != n or (x in own and r != e):
             return False
-    return m.program.stage == "structured" or _only_active(m, s)
+    return m.program.stage == "structured" or _only_active(m, s, a)
 
 
 def _runs(e: Expr) -> str:
@@ -309,10 +310,25 @@ def _runs(e: Expr) -> str:
     return str(t.args[0]) if t.op == "coord" and w.value in (1, -1) else ""
 
 
-def _only_active(m: Memory, s: Access) -> bool:
-    """Whether a legal mask is exactly: the lanes are active."""
+def _only_active(m: Memory, s: Access, a: Access) -> bool:
+    """Whether a legal mask is exactly: the lanes are active. In an ordered loop: and the step is one in which the instance's load `a` of
+    the same step takes part."""
     every = [within(Coord(axis_of(d)), m.program.axis[axis_of(d)].extent) for d in s.dims]
+    if s.inner and a.phase is s.phase:
+        own = {*(axis_of(x) for x in s.phase.order), *s.inner}
+        opaque = m.facts.of(s.phase).opaque
+        for g in m.facts.given(a):
+            every += [c for c in _conjuncts(g) if all(_axes(x, opaque) <= own for x in atoms(c))]
     return m.prover.prove(ne(m.facts.valid(s), 0), every)
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    return [c for x in e.args for c in _conjuncts(x)] if e.op == "and" else [e]
+
+
+def _axes(atom: Expr, opaque: dict[Expr, tuple[str, ...]]) -> set[str]:
+    """Axes that a coordinate, or a value, depends on."""
+    return {atom.args[0]} if atom.op == "coord" else {axis_of(d) for d in opaque.get(atom, ())}
 
 
 def check_barrier(m: Memory, say: Report) -> None:

@@ -232,9 +232,7 @@ def neutral_n(x: Let, pads: list[Constant], states: list[tuple[Constant, ...]]) 
     assert r is not None
     fill = tuple(np.broadcast_to(p, (SAMPLES,)) for p in pads)
     with np.errstate(all="ignore"):
-        return all(
-            unchanged(state, Reducer().apply(r, left, right)) for state in states for left, right in ((state, fill), (fill, state))
-        )
+        return all(unchanged(state, Reducer().apply(r, left, right)) for state in states for left, right in ((state, fill), (fill, state)))
 
 
 def mostly_neutral(x: Let, pads: list[Constant]) -> bool:

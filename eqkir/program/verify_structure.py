@@ -41,7 +41,7 @@ def check_interface(program: Program, say: Report) -> None:
     for k, v in enumerate(abi.views):
         if v.role not in ("in", "out", "inout", "workspace") or v.dtype not in NUMPY:
             say(f"view {v.name} has role {v.role} and dtype {v.dtype}", f"/abi/views/{k}")
-        if v.obliged and v.role != "workspace":
+        if v.owed and v.role != "workspace":
             say(f"the first write of {v.name} is owed by nobody", f"/abi/views/{k}", "a buffer without initial value")
     for k, x in enumerate(abi.scalars):
         if x.dtype not in NUMPY:
@@ -174,6 +174,7 @@ def check_scope(phase: Phase, say: Report) -> None:
                 case Store():
                     use((i.value, i.valid, *i.deps), visible, at)
                 case Loop():
+                    use(i.ends, visible, at)
                     for c in i.carries:
                         use(c.inits, visible, at)
                     phis = {c.id for c in i.carries if c.op == "Phi"}
@@ -345,7 +346,8 @@ _FRAGMENT = ("W", "M1", "MC", "MW")
 BOUND = {
     **dict.fromkeys(("RedTree", "RedNTree", "ConWhole", "ConAccWhole"), _FRAGMENT),
     **dict.fromkeys(("Scan", "ScanN", "Last"), ("LC", *_FRAGMENT)),
-    **dict.fromkeys(("FragRed", "FragRedN", "FragScan", "FragScanN", "Dot"), ("W", "LC", "MC", "MW")),
+    **dict.fromkeys(("FragRedN", "FragScan", "FragScanN", "Dot"), ("W", "LC", "MC", "MW")),
+    "FragRed": ("W", "LC", "MC", "MW", "OB"),
     "Active": ("W", "LC", "OB", "MC", "MW"),
 }  # fmt: skip
 

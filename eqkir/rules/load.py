@@ -52,7 +52,7 @@ def _taken() -> frozenset[str]:
 
 
 #: permissions that a compile call may grant (kir.md section 5)
-PERMISSIONS = ("relaxed_normalization",)
+PERMISSIONS = ("relaxed_normalization", "zero_products")
 _TOKEN = re.compile(r'\s+|(?P<comment>;[^\n]*)|(?P<open>\()|(?P<close>\))|(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<atom>[^\s();"]+)|(?P<bad>.)')
 
 

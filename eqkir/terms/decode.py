@@ -12,6 +12,7 @@ from eqkir.program.abstract import Abstract
 from eqkir.program.dag import Dag, Kid, RNode, SegmentDag
 from eqkir.program.model import Program
 from eqkir.program.schedule import ScheduleError, schedule
+from eqkir.terms.bounds import loop_bounds
 from eqkir.terms.steer import contradiction
 
 DecodeError = ScheduleError
@@ -111,7 +112,10 @@ def decode(
     if token is not None:
         raise DecodeError(f"two places compute {token.split('#')[0] or 'one value'} in different orders, and both steer")
     inner = program.inner if isinstance(program, Abstract) else {}
-    p = schedule(d.dag, segments, abi, axes, bindings=bindings, options=options, origins=d.origins, inner=inner)
+    ranges = loop_bounds(d.dag, program) if isinstance(program, Abstract) else {}
+    p = schedule(d.dag, segments, abi, axes, bindings=bindings, options=options, origins=d.origins, inner=inner, ranges=ranges)
+    if isinstance(program, Abstract) and ranges:
+        p = replace(p, permissions=program.permissions)
     used = _used_parameters(p)
     return replace(p, bindings={k: v for k, v in p.bindings.items() if k in used})
 

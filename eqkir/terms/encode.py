@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from eqkir.base.expr import Expr
-from eqkir.program.abi import parameter, traversal
+from eqkir.program.abi import Axis, narrow_label, parameter, traversal
 from eqkir.program.abstract import Abstract, Put
 from eqkir.program.dag import FN, Path
 from eqkir.program.lower import Realizer, put_attrs, reachable
@@ -21,14 +21,16 @@ from eqkir.terms.prelude import PATHS, REQUESTS, SORTS
 #: table -> sorts of its columns
 _TABLE_FIELDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("axlab", "coordlab"), ("String", "L")),
-    **dict.fromkeys(("lab", "step-block", "step-chunk", "step-whole", "vdt", "alias"), ("String", "String")),
+    **dict.fromkeys(("lab", "step-block", "step-chunk", "step-whole", "vdt", "alias", "step-narrow"), ("String", "String")),
     **dict.fromkeys(("looped", "chunked", "whole", "single", "sliced", "oneslice", "inslice", "loopable", "unordered"), ("String",)),
+    "narrowslices": ("String",),
     **dict.fromkeys(("shared", "private", "en"), ("String",)),
     **dict.fromkeys(("VEC", "INST"), ("L",)),
     **dict.fromkeys(("late", "early"), ("String", "i64")),
     **dict.fromkeys(("member", "slices"), ("String", "String", "String")),
     "dmax": ("i64",),
     "consumer1": ("V", "V"),
+    "narrows": ("V", "String"),
     "orders": ("St", "AL"),
     "verlab": ("String", "i64", "L"),
     "base": ("G", "L"),
@@ -37,8 +39,8 @@ _FUNCTIONS = {"axlab", "coordlab", "vdt", "verlab", "alias", "base"}  # the last
 
 
 LABEL_KINDS = {
-    "looped": ("L1", "LC", "S1", "SC"), "chunked": ("LC",), "whole": ("W", "M1", "MC", "MW"), "single": ("L1",), "sliced": ("S1", "SC"),
-    "oneslice": ("SW",),
+    "looped": ("L1", "LC", "S1", "SC", "N1", "NC", "R1", "RC"), "chunked": ("LC", "NC"), "whole": ("W", "M1", "MC", "MW"),
+    "single": ("L1", "N1"), "sliced": ("S1", "SC", "R1", "RC"), "oneslice": ("SW",),
 }  # fmt: skip
 LOOP_STEPS = ("step-chunk", "step-whole")
 
@@ -173,7 +175,12 @@ class _Encoder:
         return i
 
     def axis_labels(self, axes: Any) -> set[str]:
-        return {t for a in axes for t in (a, *self.p.axis(a).labels)}
+        return {t for a in axes for t in (a, *self.labels_of(self.p.axis(a)))}
+
+    def labels_of(self, a: Axis) -> tuple[str, ...]:
+        """The labels of an axis, those between its bounds (if it has any) last."""
+        more = [narrow_label(t) for t in a.labels] if self.p.ranges and a.name in self.p.ranges.bounds else []
+        return (*a.labels, *(t for t in more if t))
 
     def values(self, ids: tuple[int, ...]) -> int:
         return self.listing("VL", "VNil", "VCons", list(ids))
@@ -207,6 +214,9 @@ class _Encoder:
                 case "State":
                     axis, key, c, j = n.attrs
                     self.add("State", i, axis, self.name(key), j, self.values(a[:c]), self.values(a[c : 2 * c]))
+                case "WState":
+                    axis, key, c, j = n.attrs
+                    self.add("WState", i, axis, self.name(key), j, self.values(a[:c]), self.values(a[c : 2 * c]), a[2 * c])
                 case "Con" | "ConAcc":
                     self.add(n.op, i, n.attrs[0], n.dtype, *a)
                 case _:
@@ -294,10 +304,11 @@ class _Encoder:
         for c, seg in self.p.sliced:
             self.add("slices", c, seg, f"{seg}.m")
         for a in self.p.axes:
-            self.add("axlab", a.name, self.labels({a.name, *a.labels}))
+            labels = self.labels_of(a)
+            self.add("axlab", a.name, self.labels({a.name, *labels}))
             seg = a.name.removesuffix(".m")
             self.add("coordlab", a.name, self.labels(self.axis_labels({a.name, seg})))
-            for t in a.labels:
+            for t in labels:
                 for kind, traversals in LABEL_KINDS.items():
                     if traversal(t) in traversals:
                         self.add(kind, t)
@@ -308,13 +319,17 @@ class _Encoder:
             if a.kind == "mem":
                 for t, m in zip(self.p.axis(seg).labels, a.labels, strict=True):
                     self.add("member", a.name, t, m)
+                    if (n := narrow_label(t)) in self.labels_of(self.p.axis(seg)):
+                        self.add("member", a.name, n, m)
                 continue
             self.add("en", a.labels[0])
             for t in a.labels:
                 self.add("lab", a.name, t)
+                if (n := narrow_label(t)) in labels:
+                    self.add("step-narrow", t, n)
             for step, t in zip({"own": ("step-block",), "loop": LOOP_STEPS, "seg": LOOP_STEPS}.get(a.kind, ()), a.labels[1:], strict=False):
                 self.add(step, a.labels[0], t)
-        labels = [t for a in self.p.axes for t in a.labels]
+        labels = tuple(t for a in self.p.axes for t in self.labels_of(a))
         self.add("VEC", self.labels(t for t in labels if parameter(t)))
         self.add("INST", self.labels(t for t in labels if traversal(t).startswith("O")))
         self.add("dmax", f.stages)
@@ -325,6 +340,11 @@ class _Encoder:
         reads = [self.p.nodes[i].attrs[:2] for i in reachable(self.p, puts) if self.p.nodes[i].op == "Load"]
         for view, version in sorted({*map(tuple, reads), *((s.view, s.version) for s in puts)}):
             self.add("verlab", view, version, self.labels(self.axis_labels(self.p.inside(view, version))))
+        if self.p.ranges:
+            for op, axis in self.p.ranges.narrows:
+                self.add("narrows", op, axis)
+            for axis in self.p.ranges.slices:
+                self.add("narrowslices", axis)
         for operand, user in single_uses(self.p):
             self.add("consumer1", operand, user)
 

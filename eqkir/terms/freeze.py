@@ -309,7 +309,7 @@ def dtypes(g: FrozenGraph, abi: Abi) -> list[str]:
 def _dtype(g: FrozenGraph, n: ENode, out: list[str], abi: Abi) -> str:
     if n.op == "FReady":
         return out[n.kids[0]]
-    if n.op == "FState":
+    if n.op in ("FState", "FWState"):
         return _nth(g, n.kids[0], n.attrs[1], out)
     if n.op == "FPick":
         for t in _unready(g, n.kids[0]):

@@ -11,7 +11,7 @@ from typing import Final
 from eqkir.program.table import ABSTRACT, ROWS, Row
 
 SORTS: Final = ("IX", "IXL", "AL", "Path", "V", "VL", "St", "G", "GL", "F", "FL", "S", "T", "SG", "SGL")
-FAMILIES: Final = ("regroup", "own", "realize", "access", "algebra")
+FAMILIES: Final = ("regroup", "own", "narrow", "realize", "access", "algebra")
 REQUESTS: Final = {
     "At": (("L", "Path", "i64", "V"), "F"),
     "Here": (("L", "Path", "i64", "V"), "F"),
@@ -45,6 +45,9 @@ _TABLES: Final = """
 (relation step-block (String String))      ; O1 -> OB of an axis
 (relation step-chunk (String String))      ; L1 -> LC
 (relation step-whole (String String))      ; L1 -> W
+(relation step-narrow (String String))     ; a loop label -> the loop between the bounds of its axis, where it has any
+(relation narrows (V String))              ; operation, axis: outside the bounds of the axis it takes in nothing
+(relation narrowslices (String))           ; seg axes with the bounds of the axis that they slice
 (relation shared (String))                 ; bound by several operations or stored over: traversed as the context says
 (relation private (String))                ; bound by one operation: traversed by any enabled label
 (relation en (String))                     ; enabled labels
@@ -121,7 +124,7 @@ def _value_facts(r: Row) -> list[str]:
         ]
     if r.name == "Slice":
         return list(_SLICE)
-    if r.name == "State":
+    if r.name in ("State", "WState"):
         extra_free = [("(= i0 (axlab a0))", "i0")]
     xs = [f"x_{v}" for v, _ in kids] + [v for _, v in extra_free]
     q = " ".join(p for p, _ in extra_free)
@@ -164,7 +167,7 @@ def _value_facts(r: Row) -> list[str]:
             fact("dty", "d", "(= d (dty a2))", need=False)
         case "RedN" | "ScanN" | "Fold" | "While":
             fact("dty", '"tuple"', need=False)
-        case "State":
+        case "State" | "WState":
             fact("dty", "d", "(nth a3 a2 w) (= d (dty w))", need=False)
         case "Pick":
             for t in ("(RedN c i e f)", "(ScanN c i e f)", "(Fold c y e i f)", "(While c y e i f)"):
@@ -289,6 +292,9 @@ _PLACE: Final = """
       ((union f (FReady k (FState (set-intersect x fv) p y i (WantL x b q ii) (WantL x p k yy))))) :ruleset place :name "state")
 (rule ((= f (Here x p k v)) (= v (State c y i ii yy)) (= p (In b c l q)) (sliced l) (= fv (flab v)))
       ((union f (FReady k (FState (set-intersect x fv) p y i (WantL x b q ii) (WantL x p k yy))))) :ruleset place :name "state-slices")
+; the same of a while loop, which runs while the condition holds
+(rule ((= f (Here x p k v)) (= v (WState c y i ii yy w)) (= p (In b c l q)) (single l) (= fv (flab v)))
+      ((union f (FReady k (FWState (set-intersect x fv) p y i (WantL x b q ii) (WantL x p k yy) (Want x p k w))))) :ruleset place :name "state-while")
 (rule ((= f (Here x p k v)) (= v (Pick i a))) ((union f (FPick i (Want x p k a)))) :ruleset place :name "pick")
 """  # noqa: E501
 

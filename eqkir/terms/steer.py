@@ -41,7 +41,7 @@ def steering(p: Abstract) -> dict[int, str]:
             roots |= {n.args[0], *n.args[2:]}
         elif n.op in ("RedN", "ScanN"):  # the combine may compare
             roots |= set(n.args[: 2 * n.attrs[1]])
-        elif n.op == "While":
+        elif n.op in ("While", "WState"):
             roots |= set(n.args)
     below: set[int] = set()
     todo = sorted(roots)
@@ -79,7 +79,7 @@ def _plain(op: str, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
             return attrs[1:]
         case "Fold" | "While":
             return attrs[2:]
-        case "State":
+        case "State" | "WState":
             return attrs[2:]
         case "Form":
             return (attrs[1],)
@@ -97,7 +97,7 @@ def signatures(dag: Dag, dtype: dict[int, str]) -> dict[int, int]:
 
 
 def _key(i: int, n: RNode, kids: tuple[Any, ...], dtype: str) -> Any:
-    single = bool(n.path) and traversal(n.path[-1][1]) == "L1" if n.path and n.path[-1][1] else False
+    single = bool(n.path) and traversal(n.path[-1][1]) in ("L1", "N1") if n.path and n.path[-1][1] else False
     match n.op:
         case "FLoad":
             return ("load", *n.attrs[:2], kids)
@@ -118,7 +118,7 @@ def _key(i: int, n: RNode, kids: tuple[Any, ...], dtype: str) -> Any:
             return ("in order", n.op, kids) if single else (i,)
         case "FForm":
             return ("state", n.attrs[1:])
-        case "FState":
+        case "FState" | "FWState":
             return ("before", n.attrs[1], kids) if single else (i,)
         case "FRedNTree" | "FScanWhole" | "FScanNWhole" | "FFoldWhole":
             return (i,)

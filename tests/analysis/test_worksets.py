@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqkir.analysis.coords import Facts
-from eqkir.analysis.worksets import Read, Write, groups, instance_axes, plan, safe
+from eqkir.analysis.phases import plan, safe
+from eqkir.analysis.worksets import Read, Write, groups, instance_axes
 from eqkir.base.expr import Coord, Expr, Sym, coords
 
 I, J = Coord("i"), Coord("j")

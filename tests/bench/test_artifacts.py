@@ -38,6 +38,7 @@ def test_a_wrong_artifact_is_noticed(emitted: Path, tmp_path: Path) -> None:
     copy = tmp_path / folder.name
     (copy / "00").mkdir(parents=True)
     (copy / "workload.json").write_text((folder / "workload.json").read_text())
+    (copy / "00" / "manifest.json").write_text((folder / "00" / "manifest.json").read_text())
     source = (folder / "00" / "kernel.py").read_text()
     assert "(a + b)" in source
     (copy / "00" / "kernel.py").write_text(source.replace("(a + b)", "(a + b) * 1.0625"))

@@ -36,6 +36,8 @@ def agrees(
     except EqkirError:
         return False
     views = [v.id for v in kernel.params if isinstance(v, View)]
+    if p.inner:  # brute force knows no order of steps; the interpreter knows the time of every version
+        engines = "p"
     for engine in engines:
         got = clone(given)
         with np.errstate(all="ignore"):

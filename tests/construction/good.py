@@ -9,6 +9,7 @@ from typing import Any
 
 from eqkir.base.expr import Expr
 from eqkir.kir.builder import Builder
+from eqkir.kir.helpers import link
 from eqkir.kir.load import load_file
 from eqkir.kir.model import Kernel
 from eqkir.kir.types import Type, infer
@@ -59,14 +60,14 @@ def _block(items: tuple[Any, ...], f: Callable[[Any], Any]) -> tuple[Any, ...]:
 
 def replaced(a: Abstract, **fields: Any) -> Abstract:
     """A copy without the caches of the old one."""
-    out = Abstract(a.abi, a.axes, list(a.nodes), a.groups, dict(a.origins), dict(a.inner), _ids=dict(a._ids))
+    out = Abstract(a.abi, a.axes, list(a.nodes), a.groups, dict(a.origins), dict(a.inner), dict(a.ordered), _ids=dict(a._ids))
     for k, v in fields.items():
         setattr(out, k, v)
     return out
 
 
 def rebuilt(a: Abstract, node: Callable[[VNode, Abstract], VNode | int | None], put: Callable[[Put, Abstract], Put | None]) -> Abstract:
-    out = Abstract(a.abi, a.axes, inner=dict(a.inner))
+    out = Abstract(a.abi, a.axes, inner=dict(a.inner), ordered=dict(a.ordered))
     new: dict[int, int] = {}
     for i, n in enumerate(a.nodes):
         moved = replace(n, args=tuple(new[x] for x in n.args))
@@ -100,7 +101,7 @@ def corpus(name: str) -> Triple:
     for folder in ("json", "pending"):
         path = CORPUS / folder / f"{name}.json"
         if path.exists():
-            return of(load_file(path).kernels[0])
+            return of(link(load_file(path)).kernels[0])
     raise FileNotFoundError(name)
 
 

@@ -12,6 +12,7 @@ from eqkir.program.abstract import Abstract, Put, VNode
 from eqkir.program.model import Let, Store
 from tests.construction import good
 from tests.construction.good import Triple
+from tests.construction.mutations_ordered import ORDERED
 
 MUTATIONS: dict[tuple[str, str], Callable[[], Triple]] = {}
 Mutation = Callable[[], Triple]
@@ -479,5 +480,7 @@ def _() -> Triple:
 def _() -> Triple:
     return good.scaled().items(lambda i: () if isinstance(i, Let) and i.op == "Scalar" else i)
 
+
+MUTATIONS.update(ORDERED)
 
 __all__ = ["MUTATIONS"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from eqkir.base.diagnostics import EqkirError
+from eqkir.kir.helpers import link
 from eqkir.kir.load import load_file
 from eqkir.kir.model import Kernel
 from eqkir.program.construction import verify_construction
@@ -26,7 +27,7 @@ def accepted(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_corpus_kernel_is_accepted(path: Path) -> None:
-    for kernel in load_file(path).kernels:
+    for kernel in link(load_file(path)).kernels:
         try:
             of(kernel)
         except EqkirError as e:

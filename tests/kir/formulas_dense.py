@@ -280,7 +280,20 @@ def distances(t: Any) -> Any:
     return np.sqrt(((t["X"][:, None] - t["C"]) ** 2).sum(-1))
 
 
+def sliding(t: Any) -> Any:
+    x, w = t["X"], max(1, int(t["width"]))
+    return np.stack([x[:, max(0, n + 1 - w) : n + 1].mean(1) for n in range(x.shape[1])], 1) if x.shape[1] else x
+
+
+def banded(t: Any) -> Any:
+    a = t["A"]
+    off = np.arange(a.shape[1]) - np.arange(a.shape[0])[:, None]
+    return np.where((off >= -int(t["below"])) & (off <= int(t["above"])), a, 0) @ t["X"]
+
+
 WANT: dict[str, Any] = {
+    "triangle_sums_f32": lambda t: np.tril(t["X"]).sum(1), "sliding_mean_f32": sliding, "banded_matvec_f32": banded,
+    **dict.fromkeys(("triangular_gemm_bf16", "triangular_gemm_i8"), lambda t: np.tril(t["L"]) @ t["X"]),
     "rope_half_bf16": rope_half, "rope_interleaved_bf16": rope_interleaved,
     "group_norm_f32": lambda t: standardised(t["X"], (2, 3)) * t["W"][..., None] + t["B"][..., None],
     "instance_norm_f32": lambda t: standardised(t["X"], (2, 3)),

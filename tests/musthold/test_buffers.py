@@ -79,7 +79,7 @@ def test_an_initial_value_is_stored_once_and_none_is_invented(name: str) -> None
     assert len(buffers) == 1 and len(spaces) == 1
     owed = buffers[0].init is None
     writes = sum(not isinstance(s.op, Buffer) for s in effects(kernel).stores if getattr(s.op, "view", "") == buffers[0].results[0])
-    assert spaces[0].obliged == owed and len(stores(p, spaces[0].name)) == writes + (not owed)
+    assert spaces[0].owed == owed and len(stores(p, spaces[0].name)) == writes + (not owed)
 
 
 @pytest.mark.parametrize("name", ["private_counts", "private_permuted"])
@@ -144,7 +144,7 @@ def test_what_nobody_fills_is_found_by_the_interpreters_and_is_garbage_not_zero(
     for p in (chain.initial, chain.program):
         with pytest.raises(EqkirError, match="EQK-INT-UNWRITTEN"):
             interpreter(p)(clone(args), symbols)
-        assert any(v.obliged for v in p.abi.views)
+        assert any(v.owed for v in p.abi.views)
     ((r,),) = interpret_batch([(spell(chain.program), [case_of(clone(args))])])
     hole = np.flatnonzero(args["I"].array() == 0)
     assert not r.error and np.isnan(r.arrays["Y"][:, 0]).all() and hole.size == 1 and np.isfinite(r.arrays["Y"][:, 1:]).all()

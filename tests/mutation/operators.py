@@ -395,8 +395,9 @@ def options(m: Module, f: ast.AST) -> Sites:
     for n in ast.walk(f):
         if isinstance(n, ast.Dict):
             for k, v in zip(n.keys, n.values, strict=True):
-                if isinstance(k, ast.Constant) and k.value == "enable_reflect_ftz" and "libdevice." in m.source:
-                    yield v, "True", "approximate"
+                if isinstance(k, ast.Constant) and k.value == "enable_reflect_ftz" and ("libdevice." in m.source or "tl.exp2" in m.source):
+                    if m.text(v) == "False":
+                        yield v, "True", "approximate"
 
 
 Operator = Callable[[Module, ast.AST], Sites]

@@ -42,6 +42,26 @@ def shifted() -> Program:
     return Program(a, axes, (Segment("g0", ("TUnit",), "grid", (tuple(first.items), tuple(second.items))),), {})
 
 
+I, J, N = Coord("i"), Coord("j"), Sym("N")
+
+
+def triangle(end: int = 1, dtype: str = "index") -> Program:
+    """y[r] = sum of x[r, c] for c <= r, by a loop up to r + `end`."""
+    top = Block()
+    hi = top.let("Index", (Coord("r") + end,), (), ("r:OB",), "index")
+    hi = hi if dtype == "index" else top.let("Cast", (dtype,), (hi,), ("r:OB",), dtype)
+    zero = top.const("0.0")
+    b, d = top.body(), ("r:OB", "c:LC")
+    low = b.let("Index", (le(Coord("c"), Coord("r")),), (), d, "bool")
+    v = b.let("Tri", ("select",), (low, b.load("x", ("r", "c"), d), zero), d)
+    s = top.new()
+    top.items.append(Loop("c", "c:LC", 0, (Carry(s, "RedLoop", ("sum", "lanes"), (v,), (), ("r:OB",), "f32"),), tuple(b.items), hi=hi))
+    top.store("y", ("r",), s, ("r:OB",))
+    a = abi("triangle", ("x", "in", "f32", ("M", "N")), ("y", "out", "f32", ("M",)))
+    axes = (Axis("r", Sym("M"), "own"), Axis("c", N, "loop"))
+    return Program(a, axes, (Segment("g0", ("TAx", "r:OB"), "grid", (tuple(top.items),)),), {"B:r": 4, "C:c": 4})
+
+
 def gather() -> Program:
     """y[i] = z[x[i]] where 0 <= x[i] < N, else -1"""
     b, d = Block(), ("i:OB",)
@@ -160,13 +180,12 @@ def let_after_loop() -> Let:
     return Let(70, "LoadM", ("x", 0, (Coord("c"),), "ptr"), (0, 0), ("c:LC",), "f32")
 
 
-I, J, N = Coord("i"), Coord("j"), Sym("N")
 GOOD: dict[str, Program] = {
     "elementwise": elementwise(), "elementwise-owned": VEC, "legal-copy": legal_copy(), "softmax": P0,
     "elementwise-stride": elementwise(("TRev", ("TInter", ("TAx", "i:OB"))), "stride", **{"B:i": 16, "P:g0": 3}),
     "softmax-chunked": TILED, "softmax-lanes": LANES, "softmax-whole": WHOLE, "gemm": gemm(),
     "gemm-tiled": GEMM, "gemm-bf16": gemm(dtype="bf16"), "argmax": argmax("L1"), "argmax-lanes": argmax("LC", "lanes", **{"C:c": 4}),
-    "shifted": shifted(), "gather": gather(), "in-place": in_place(), "halves": halves(),
+    "shifted": shifted(), "gather": gather(), "triangle": triangle(), "in-place": in_place(), "halves": halves(),
     "histogram": histogram(), "histogram-owned": histogram("i:OB", **{"B:i": 8}),
     "flattened": reshaped(I * N + J),
     "permuted": reshaped(I, (I, N - 1 - J)), "legal": LEGAL, "legal-lanes": LEGAL_LANES, "legal-dot": LEGAL_DOT,
@@ -183,7 +202,7 @@ def test_good_programs_are_accepted(name: str) -> None:
 
 
 def test_verification_is_quick() -> None:
-    programs = [p for n, p in GOOD.items() if n not in ("gather", "halves", "flattened", "permuted", "shifted")]
+    programs = [p for n, p in GOOD.items() if n not in ("gather", "triangle", "halves", "flattened", "permuted", "shifted")]
     for p in programs:
         start = time.process_time()
         verify(p)
@@ -421,6 +440,8 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "garbage-in-the-tail": ("PADDING", let(LEGAL, "FragRed", attrs=("max", "c:W"))),
     "accumulator-not-neutral": ("PADDING", let(LEGAL_LANES, "Const", 0, attrs=("1.0",))),
     "dot-over-garbage": ("PADDING", let(LEGAL_DOT, "Const", 0, attrs=("inf",))),
+    "bound-excludes-a-member": ("NARROW", triangle(0)),
+    "bound-of-another-dtype": ("NARROW", triangle(dtype="i64")),
     "barrier-dropped": ("BARRIER", in_place(True, False)),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eqkir.base.expr import Coord, Expr, lift
+from eqkir.base.expr import Coord, Expr, Sym, le, lift
 from eqkir.program.abi import Abi, Axis, SymbolParam, ViewParam
 from eqkir.program.abstract import Abstract, Group, Put
 
@@ -211,13 +211,16 @@ def running_buffer() -> Abstract:
 SAMPLES["running_buffer"] = running_buffer
 
 
-def plain_attention(dtype: str = "f32") -> Abstract:
-    """softmax(q·k)·v over a whole score row: no fold in sight."""
+def plain_attention(dtype: str = "f32", causal: bool = False) -> Abstract:
+    """softmax(q·k)·v over a whole score row: no fold in sight. `causal`: the last query sees all keys."""
     ins = [("Q", "in", dtype, ("M", "D")), ("K", "in", dtype, ("N", "D")), ("V", "in", dtype, ("N", "E"))]
     views = [*ins, ("Y", "out", "f32", ("M", "E"))]
     axes = [("i0", "M", "own"), ("i1", "E", "own"), ("c0", "N", "loop"), ("c1", "D", "loop")]
     p = program(views, ["M", "N", "D", "E"], axes)  # type: ignore[arg-type]
     s = p.make("Con", ("c1",), (load(p, "Q", "i0", "c1"), load(p, "K", "c0", "c1")), "f32")
+    if causal:
+        seen = p.make("Index", (le(Coord("c0"), Coord("i0") + Sym("N") - Sym("M")),), (), "bool")
+        s = p.make("Tri", ("select",), (seen, s, p.const("-inf", "f32")), "f32")
     m = p.make("Red", ("max", "c0"), (s,), "f32")
     e = p.make("Un", ("exp",), (p.make("Bin", ("sub",), (s, m), "f32"),), "f32")
     q = p.make("Bin", ("div",), (e, p.make("Red", ("sum", "c0"), (e,), "f32")), "f32")

@@ -1,10 +1,11 @@
 """How one operation on one dtype is written in Triton, by table. Every form meets the accuracy that kir.md section 5 states.
 
-Floats below f32 compute in f32 and round once. Kernels are compiled with ``enable_fp_fusion=False`` and ``enable_reflect_ftz=False``, so
-that products stay unfused and the device library keeps subnormals. Under these options (NVIDIA device library, f32): log log2 log1p expm1
-1 ulp; exp tanh sin cos asin atan erf 2; tan erfc 4; i0 lgamma 6; ``rsqrt.approx`` 2 (CUDA programming guide, appendix on mathematical
-functions; also measured on all 2**32 inputs). `PERMITTED` lists, by function, the approximate PTX instructions that these forms contain;
-no other may occur.
+Floats below f32 compute in f32 and round once. Kernels are compiled with ``enable_fp_fusion=False``, so that products stay unfused, and
+with ``enable_reflect_ftz`` on only where every function in them is one of `FLUSH_NEUTRAL`: the option replaces the device library's
+subnormal-keeping instructions by shorter ones. Accuracy (NVIDIA device library unless said otherwise, f32): log log2 log1p expm1 1 ulp; sin
+cos asin atan erf 2; tan erfc 4; i0 lgamma 6; ``rsqrt.approx`` 2 (CUDA programming guide, appendix on mathematical functions); `_exp`
+2 + 1.2 |x|; `_tanh` 4. ``bench/accuracy.py`` measures them over all 2**32 inputs. `PERMITTED` lists, by function, the approximate PTX
+instructions that these forms contain; no other may occur.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ COMPARE = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
 _LIB = "libdevice.{}({{x}})"
 UNARY = {
-    "neg": "{x} * -1.0", "abs": "tl.abs({x})", "exp": _LIB.format("exp"), "exp2": "_exp2({x})", "log": "tl.log({x})",
+    "neg": "{x} * -1.0", "abs": "tl.abs({x})", "exp": "_exp({x})", "exp2": "_exp2({x})", "log": "tl.log({x})",
     "log2": "tl.log2({x})", "log1p": _LIB.format("log1p"), "expm1": _LIB.format("expm1"), "sigmoid": "_sigmoid({x})",
-    "tanh": _LIB.format("tanh"), "exp2_fast": "tl.exp2({x})", "tanh_fast": "_tanh_fast({x})",
+    "tanh": "_tanh({x})", "exp2_fast": "tl.exp2({x})", "tanh_fast": "_tanh_fast({x})",
     "sin": "tl.sin({x})", "cos": "tl.cos({x})", "tan": _LIB.format("tan"), "asin": _LIB.format("asin"), "atan": _LIB.format("atan"),
     "erf": "tl.erf({x})", "erfc": _LIB.format("erfc"), "i0": _LIB.format("cyl_bessel_i0"), "lgamma": _LIB.format("lgamma"),
     "floor": "tl.floor({x})", "ceil": "tl.ceil({x})", "round_even": _LIB.format("rint"), "isnan": "{x} != {x}",
@@ -38,6 +39,7 @@ UNARY = {
 BY_TYPE = {
     ("sqrt", "f32"): "tl.sqrt_rn({x})", ("sqrt", "f64"): "tl.sqrt({x})", ("rsqrt", "f32"): "tl.rsqrt({x})",
     ("rsqrt", "f64"): "libdevice.rsqrt({x})", ("sigmoid", "f64"): "_sigmoid64({x})",
+    ("tanh", "f64"): "libdevice.tanh({x})", ("exp", "f64"): "libdevice.exp({x})",
     ("exp2", "f64"): "tl.exp2({x})",
 }  # fmt: skip
 
@@ -51,6 +53,23 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "_sigmoid64": (
         "@triton.jit\ndef _sigmoid64(x):\n    e = libdevice.exp(tl.abs(x) * -1.0)\n    return tl.where(x >= 0.0, 1.0, e) / (1.0 + e)\n",
+        (),
+    ),
+    "_exp": (
+        "@triton.jit\ndef _exp(x):\n    # 2^(x log2 e), within 0.97 (2 + 1.2 |x|) ulp: the addend centres the error of ex2.approx\n"
+        "    return tl.exp2(tl.fma(x, 1.4426950408889634, 8e-9))\n",
+        (),
+    ),
+    "_tanh": (
+        "@triton.jit\ndef _tanh(x):\n"
+        "    # both forms and a choice, no branch: x + x^3 p(x^2), minimax on |x| < 0.55, and 1 - 2 / (exp(2 |x|) + 1)\n"
+        "    t = tl.abs(x)\n    z = x * x\n"
+        "    p = tl.fma(tl.fma(z, 0.016437580348623682, -0.0526718130443064), z, 0.13320725046292428)\n"
+        "    p = tl.fma(p, z, -0.3333294663591011)\n"
+        "    near = tl.fma(p * z, x, x)\n"
+        "    far = tl.fma(libdevice.fast_dividef(1.0, tl.exp2(t * 2.8853900817779268) + 1.0), -2.0, 1.0)\n"
+        "    signed = far.to(tl.int32, bitcast=True) | (x.to(tl.int32, bitcast=True) & -2147483648)\n"
+        "    return tl.where(t < 0.55, near, signed.to(tl.float32, bitcast=True))\n",
         (),
     ),
     "_exp2": (
@@ -121,12 +140,16 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
 _EX2, _EX2F, _RCPF, _DIV = "ex2.approx.f32", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32", "div.full.f32"
 #: (function, computing dtype) -> approximate instructions inside its form
 PERMITTED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("exp", "f32"): (_EX2F,), ("exp2", "f32"): (_EX2,), ("sigmoid", "f32"): (_EX2F,), ("expm1", "f32"): (_EX2,),
-    ("tanh", "f32"): (_EX2F, _RCPF),
+    ("exp", "f32"): (_EX2,), ("exp2", "f32"): (_EX2,), ("sigmoid", "f32"): (_EX2F,), ("expm1", "f32"): (_EX2,),
+    ("tanh", "f32"): (_EX2, _EX2F, "div.approx.f32", "div.approx.ftz.f32"),
     ("tan", "f32"): (_RCPF,), ("asin", "f32"): ("sqrt.approx.f32",), ("erf", "f32"): (_EX2F,), ("erfc", "f32"): (_EX2F, _RCPF),
     ("i0", "f32"): (_EX2, _RCPF, "rsqrt.approx.ftz.f32"), ("lgamma", "f32"): (_RCPF,), ("rsqrt", "f32"): ("rsqrt.approx.f32",),
     ("exp2_fast", "f32"): (_EX2,), ("tanh_fast", "f32"): (_EX2, _DIV), ("div_fast", "f32"): (_DIV,),
 }  # fmt: skip
+#: functions whose forms the library's option does not touch
+EXACT = frozenset({"neg", "abs", "not", "isnan", "isinf", "isfinite", "fma", "maximum", "minimum", "maximum_num", "minimum_num", *INFIX})
+#: functions whose forms are as accurate, for subnormals too, when the library flushes (``bench/accuracy.py run --flush``)
+FLUSH_NEUTRAL = EXACT | {"tanh"}
 #: functions whose forms contain fused multiply-adds
 FUSED = frozenset({
     "fma", "log", "log2", "log1p", "expm1", "tanh", "sin", "cos", "tan", "asin", "atan", "erf", "erfc", "i0", "lgamma", "exp", "exp2",
@@ -146,6 +169,7 @@ class Forms:
         self.helpers: set[str] = set()
         self.permits: set[str] = set()
         self.fused = False
+        self._functions: set[str] = set()
 
     def use(self, text: str) -> str:
         for name in HELPERS:
@@ -160,7 +184,13 @@ class Forms:
 
     def permit(self, fn: str, dtype: str) -> None:
         self.permits |= set(PERMITTED.get((fn, dtype), ()))
+        self._functions.add(fn)
         self.fused |= fn in FUSED and (dtype == "f64" or fn not in ("div", "sqrt", "rsqrt", "exp2"))
+
+    @property
+    def flushes(self) -> bool:
+        """Whether the library may flush: it matters to some function, and harms none."""
+        return bool(self._functions & FLUSH_NEUTRAL - EXACT) and self._functions <= FLUSH_NEUTRAL
 
     def source(self) -> str:
         """The text of the helpers used, in a fixed order."""

@@ -42,7 +42,14 @@ def module_source(program: Program, name: str = "") -> Module:
     bodies = [t.body() for t in texts]
     options = {**OPTION_DEFAULTS, **{k: v for k, v in program.options.items() if k in OPTION_DEFAULTS or k == "maxnreg"}}
     kernel = name or program.abi.kernel
-    parts = [_header(program, kernel, options, imports([*helpers.values(), *("\n".join(b) for b in bodies), forms.source()]))]
+    parts = [
+        _header(
+            program,
+            kernel,
+            {**options, "enable_fp_fusion": False, "enable_reflect_ftz": forms.flushes},
+            imports([*helpers.values(), *("\n".join(b) for b in bodies), forms.source()]),
+        )
+    ]
     parts += [forms.source().rstrip("\n")] if forms.helpers else []
     parts += [text.rstrip("\n") for text in helpers.values()]
     if several:
@@ -139,9 +146,12 @@ def _header(program: Program, kernel: str, options: dict[str, int], library: boo
     lines += ["import triton", "import triton.language as tl"]
     if library:
         lines.append("from triton.language.extra import libdevice")
-    opts = ", ".join(f'"{k}": {v}' for k, v in options.items())
-    lines += ["", f'KERNEL = "{kernel}"', "#: products stay unfused unless the kernel says fma; the device library keeps subnormals"]
-    lines.append(f'OPTIONS = {{{opts}, "enable_fp_fusion": False, "enable_reflect_ftz": False}}')
+    lines += [
+        "",
+        f'KERNEL = "{kernel}"',
+        "#: products stay unfused unless the kernel says fma; the device library flushes only where no result can tell",
+    ]
+    lines.append("OPTIONS = {" + ", ".join(f'"{k}": {v}' for k, v in options.items()) + "}")
     return "\n".join(lines)
 
 

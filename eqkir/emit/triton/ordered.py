@@ -120,7 +120,7 @@ def reads(i: Item) -> list[int]:
             return [i.value, i.valid, *i.deps]
         case Loop():
             own = [a for c in i.carries for a in (*c.args, *c.inits)]
-            return [*own, *([i.cond] if i.cond >= 0 else []), *(a for j in i.body for a in reads(j))]
+            return [*own, *i.ends, *([i.cond] if i.cond >= 0 else []), *(a for j in i.body for a in reads(j))]
     return []
 
 

@@ -55,4 +55,5 @@ def _loop(x: Loop, need: set[int]) -> Loop | None:
     carries = tuple(c for c in x.carries if c.id in wanted)
     need |= inner
     need.update(i for c in carries for i in c.inits)
+    need.update(x.ends)
     return replace(x, carries=carries, body=body)

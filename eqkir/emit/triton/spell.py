@@ -362,7 +362,15 @@ class SegmentText:
         step = step_parameter(x.label)
         lanes = self.program.bindings[step] if step else 1
         var = f"{n}_from"
-        self.lines.add(f"for {var} in tl.range(0, {extent}, {lanes}{stages}):")
+        first, end = "0", extent
+        if x.lo >= 0:
+            first = self.unique(f"{n}_first")
+            at = f"tl.maximum({self.full(x.lo, ())}, 0)"
+            self.lines.add(f"{first} = {at if lanes == 1 else f'{at} // {lanes} * {lanes}'}")
+        if x.hi >= 0:
+            end = self.unique(f"{n}_end")
+            self.lines.add(f"{end} = tl.minimum({self.full(x.hi, ())}, {extent})")
+        self.lines.add(f"for {var} in tl.range({first}, {end}, {lanes}{stages}):")
         self.lines.depth += 1
         if parameter(x.label):
             self.lines.add(f"{n}_at = tl.cast({var}, IDX)")

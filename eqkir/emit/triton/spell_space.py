@@ -79,7 +79,7 @@ def operands_of(items: tuple[Item, ...], trues: set[int]) -> set[int]:
             case Store():
                 out |= {i.value, *i.deps, *({i.valid} - trues)}
             case Loop():
-                out |= operands_of(i.body, trues) | ({i.cond} if i.cond >= 0 else set())
+                out |= operands_of(i.body, trues) | ({i.cond} if i.cond >= 0 else set()) | set(i.ends)
                 out |= {a for c in i.carries for a in (*c.args, *c.inits)}
     return out
 

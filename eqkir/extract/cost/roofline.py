@@ -5,6 +5,7 @@ Per segment, with N instances, R programs resident on each of S multiprocessors,
     dram      bytes / DRAM rate            bytes with reuse and gaps (`eqkir.extract.cost.traffic`)
     l2        bytes / L2 rate * tail       sector-expanded requests
     vector    sum of executions * slots * max(lanes, threads) / lane rate * N * tail * (1 + half_issue_warps / resident warps)
+              (work: operations, and elements of computed operands that change warps)
     matrix    sum of executions * (max(2 m n k / rate, operand tiles / shared memory rate) + turned elements) * N * tail, m padded
     latency   (start + critical path of one instance) * max(1, N / C)
     tail      ceil(N / S) S / N            multiprocessors that idle at the end
@@ -47,6 +48,8 @@ ALONE = 0.2
 OVERLAP_STRIDE = 0.15
 #: widest load or store of a thread, and its issue slots (the load-store units take a quarter of the lanes a clock; as much for the address)
 VECTOR_BYTES, MEMORY_SLOTS = 16, 8.0
+#: rows of a fragment that one warp holds; slots an element that goes from one warp to others, through shared memory with a barrier
+WARP_ROWS, EXCHANGE_SLOTS = 16, 8.0
 #: items that cost nothing
 FIXED = ("Const", "Scalar", "Pick", "Arg", "Phi", "Last")
 
@@ -98,7 +101,7 @@ class _Segment:
     def _run(self) -> None:
         moved = accesses(self.shape, self.m, self.s, self.items, self.concurrent)
         memory = [(a, a.dram * a.gaps / self.m.dram_bytes_per_s * NS, a.l2 / self.m.l2_bytes_per_s * NS * self.tail) for a in moved]
-        compute = [(v, *self._work(v)) for v in self.items]
+        compute = [(v, *self._work(v)) for v in self.items] + [(v, self._exchange(v), "vector", 0.0) for v in self.items if is_dot(v.item)]
         terms = {
             "dram": sum(d for _, d, _ in memory),
             "l2": sum(x for _, _, x in memory),
@@ -171,8 +174,11 @@ class _Segment:
         """The part of the other terms that does not hide behind the largest: little where many programs are resident."""
         loops = [v.loops for v in self.items if v.loops]
         least = OVERLAP if not loops else OVERLAP_LOOP if all(pipelined(x, self.stages) for x in loops) else OVERLAP_WAITING
-        dots = any(is_dot(v.item) for v in self.items)
-        return (OVERLAP_LOOP if dots else max(least, ALONE / self.occ.resident)) + OVERLAP_STRIDE * (self.s.mode == "stride")
+        dots = [v for v in self.items if is_dot(v.item)]
+        chained = any(v.loops and isinstance(v.item, Let) for v in dots)  # what follows waits for the matrix unit in each iteration
+        alone = ALONE / self.occ.resident
+        hidden = max(OVERLAP_LOOP, alone) if chained else OVERLAP_LOOP if dots else max(least, alone)
+        return hidden + OVERLAP_STRIDE * (self.s.mode == "stride")
 
     def _contract(self, v: Visit, it: Let | Carry, runs: float, lanes: float, issue: float) -> tuple[float, str, float]:
         flops = 2 * lanes * v.trips * self.n
@@ -192,9 +198,19 @@ class _Segment:
         turned = sum(self.shape.product(x.dims) for x in (a, b) if not self._contiguous_along(x, k)) * dot.transpose_slots
         return runs * (max(padded / dot.flops_per_s, tiles / shared) + turned / self.m.lane_rate("default")) * NS, "matrix", flops
 
+    def _exchange(self, v: Visit) -> float:
+        """Ns of bringing a computed operand to the warps: where rows do not fill them, its columns lie in several of them."""
+        assert isinstance(v.item, (Let, Carry))
+        a, b = (self.types[x] for x in v.item.args[:2])
+        rows = self.shape.product(tuple(x for x in a.dims if x not in b.dims))
+        if not _computed(a) or rows * self.m.warp_size >= WARP_ROWS * self.threads:
+            return 0.0
+        lanes = self.shape.product(a.dims)
+        return v.trips * self.n * self.tail * EXCHANGE_SLOTS * lanes / self.m.lane_rate("default") * NS
+
     def _contiguous_along(self, x: Let | Carry, k: str) -> bool:
         """Whether an operand is loaded with the contracted axis as its last coordinate (computed operands count as such)."""
-        return not (isinstance(x, Let) and x.op == "Load") or axis_of(k) in contiguous_axes(x.attrs[2])
+        return _computed(x) or axis_of(k) in contiguous_axes(x.attrs[2])
 
     # ------------------------------------------------------------------------------------------------ latency
     def _latency(self) -> float:
@@ -210,7 +226,7 @@ class _Segment:
                 inner = self._block(it.body, (*loops, it))
                 waits = sum(self.m.barrier_ns for c in it.carries if "tree" in c.attrs or is_dot(c))
                 after = sum(self.m.barrier_ns for c in it.carries if "lanes" in c.attrs)
-                total += self.shape.pieces(it.label) * (inner + waits + self.m.op_latency_ns * len(it.carries)) + after
+                total += self.shape.steps(it) * (inner + waits + self.m.op_latency_ns * len(it.carries)) + after
             elif isinstance(it, Let):
                 if it.op == "Load":
                     latency = self._load_latency(it, loops)
@@ -241,13 +257,17 @@ class _Segment:
 
     def _ahead(self, loops: tuple[Loop, ...]) -> float:
         """Iterations whose loads are in flight together: ``num_stages - 1`` where they are issued ahead, no more than the trips."""
-        if not pipelined(loops, self.stages) or not any(is_dot(c) for c in loops[-1].carries):
+        if not pipelined(loops, self.stages) or not any(is_dot(x) for x in (*loops[-1].carries, *loops[-1].body)):
             return 1.0
-        return max(1.0, min(self.stages - 1.0, self.shape.pieces(loops[-1].label)))
+        return max(1.0, min(self.stages - 1.0, self.shape.steps(loops[-1])))
 
 
 def _function(it: Let | Carry) -> str:
     return str(it.attrs[0]) if it.op in ("Un", "Bin", "Tri", "RedTree", "RedLoop", "Scan") else "default"
+
+
+def _computed(x: Let | Carry) -> bool:
+    return not (isinstance(x, Let) and x.op == "Load")
 
 
 def _is_access(v: Visit) -> bool:

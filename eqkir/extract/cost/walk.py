@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from eqkir.extract.extents import Extents
 from eqkir.extract.labels import INSIDE
+from eqkir.extract.narrowed import definitions, of_loop, steps
 from eqkir.program.abi import STEPS, axis_of, parameter, step_parameter, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store, order_labels
 
@@ -34,6 +35,8 @@ class Shape:
         self._labels: dict[str, tuple[float, float, float]] = {}  # lanes, pieces, active
         self._products: dict[tuple[tuple[str, ...], bool], float] = {}
         self._dims: dict[str, tuple[float, ...]] = {}
+        self._defs: list[dict[int, Let]] = []
+        self._steps: dict[int, float] = {}  # by identity: loops belong to the program
 
     def extent(self, axis: str) -> float:
         return float(max(1, self.extents.estimate(self.axes[axis].extent)))
@@ -57,6 +60,21 @@ class Shape:
     def pieces(self, label: str) -> float:
         """Blocks or iterations that cover the axis; 1 for whole fragments and members of slices."""
         return self._label(label)[1]
+
+    def steps(self, loop: Loop) -> float:
+        """Iterations of a loop: fewer than its pieces where it has bounds."""
+        every = self.pieces(loop.label)
+        if not loop.ends:
+            return every
+        if id(loop) not in self._steps:
+            if not self._defs:
+                self._defs = [definitions(ph) for s in self.program.segments for ph in s.phases]
+            defs = next((d for d in self._defs if all(i in d for i in loop.ends)), {})
+            step = step_parameter(loop.label)
+            size = float(self.program.bindings.get(step, 1)) if step else 1.0
+            inside, bounds = of_loop(loop, defs, self.axes, self.extents)
+            self._steps[id(loop)] = steps(inside, size, every, bounds)
+        return self._steps[id(loop)]
 
     def active(self, label: str) -> float:
         """Lanes that hold members of the axis, averaged over its pieces."""
@@ -102,7 +120,7 @@ def visits(shape: Shape, index: int, s: Segment) -> Iterator[Visit]:
         for it in items:
             if isinstance(it, Loop):
                 inner = (*loops, it)
-                n = trips * shape.pieces(it.label)
+                n = trips * shape.steps(it)
                 yield from walk(it.body, phase, n, inner)
                 for c in it.carries:
                     yield Visit(f"{index}/{phase}/{c.id}", c, n, inner, work_labels(c, inner), phase)

@@ -42,7 +42,28 @@ def order_kept(c: Context) -> list[Diagnostic]:
                     if p.version < made.get(alias, 0) and p.mode == "store":
                         faults.append(Fault("order-kept", f"version {p.version} of {p.view} is made after version {made[alias]}"))
                     made[alias] = max(made.get(alias, 0), p.version)
+    elif not c.broken and not c.hidden:
+        faults += [Fault("order-kept", m) for m in _homes(c)]
     return c.found("order-kept", *faults)
+
+
+def _homes(c: Context) -> list[str]:
+    """Versions of what the kernel writes live inside the ordered loops where it makes them; the loops are the kernel's."""
+    a, effects = c.abstract, c.comparison.r.effects
+    if c.compared:
+        return []
+    out = [f"{loop} is no loop of the kernel" for loop in a.ordered if loop not in effects.loops]
+    if len(set(a.ordered.values())) < len(a.ordered):
+        out.append("two ordered loops have one axis")
+    for name, alias in sorted(effects.alias.items()):
+        view = c.comparison.buffers.get(name, name)
+        if view not in {v.name for v in a.abi.views}:
+            continue
+        want = {n: tuple(a.ordered[x] for x in loops) for (k, n), loops in effects.inner.items() if k == alias}
+        have = {n: axes for (k, n), axes in a.inner.items() if k == a.abi.view(view).alias}
+        if want != have:
+            out.append(f"versions of {view} live inside {have} instead of {want}")
+    return out
 
 
 @check("conflicts-resolved")

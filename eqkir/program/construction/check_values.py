@@ -46,11 +46,12 @@ def buffers_initialised(c: Context) -> list[Diagnostic]:
     """A workspace is written by a plain store before it is read; buffers of the kernel keep their initial value or none."""
     faults = []
     a = c.abstract
+    owed = {v.name for v in a.abi.views if v.owed}
+    if owed and not c.compared:
+        faults += [Fault("buffers-initialised", f"nobody but construction says that {n} is written first") for n in sorted(owed - c.owed())]
     for v in a.abi.views:
         if v.role != "workspace":
             continue
-        if v.obliged and not c.broken and not c.compared and v.name not in c.owed():
-            faults.append(Fault("buffers-initialised", f"the kernel's author does not owe the first write of {v.name}"))
         puts = [p for g in a.groups for ph in g.phases for p in ph if p.view == v.name]
         if puts and min(puts, key=lambda p: p.version).mode not in PLAIN_MODES:
             faults.append(Fault("buffers-initialised", f"{v.name} is first written by an atomic operation"))

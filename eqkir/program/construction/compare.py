@@ -30,7 +30,7 @@ from eqkir.kir.types import Type
 from eqkir.program.abstract import Abstract, Put, axes_in
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.reason import Reason, expression, poly
-from eqkir.program.construction.relation import K, Relation, Term, Unknown
+from eqkir.program.construction.relation import K, Path, Relation, Term, Unknown
 from eqkir.program.construction.relation_loops import Recurrence
 from eqkir.program.model import Program
 from eqkir.program.verify_prove import dtype_range
@@ -40,14 +40,14 @@ Faults = tuple[Fault, ...]
 #: head of a term -> the check that a missing or different operation concerns
 CONCERNS = {
     **dict.fromkeys(("Red", "RedN", "Con", "Scan", "ScanN", "Arg"), "structured-complete"),
-    **dict.fromkeys(("Fold", "While", "Form", "State", "Nonempty"), "folds-complete"), "Load": "coordinates-equivalent",
+    **dict.fromkeys(("Fold", "While", "Form", "State", "WState", "Nonempty"), "folds-complete"), "Load": "coordinates-equivalent",
 }  # fmt: skip
 
 
 class Compare:
     def __init__(self, kernel: Kernel, types: Mapping[str, Type], abstract: Abstract, program: Program) -> None:
         self.a, self.nodes = abstract, abstract.nodes
-        self.r = Relation(kernel, types, dict(abstract.abi.constexprs))
+        self.r = Relation(kernel, types, dict(abstract.abi.constexprs), abstract.ordered)
         self.r.data = self.of
         self.reason = Reason(program)
         self.reason.extents.update({x.name: x.extent for x in abstract.axes if x.kind != "while"})
@@ -59,6 +59,7 @@ class Compare:
                 for p in phase:
                     self.fills.setdefault(p.view, []).append(p)
         self.buffers: dict[str, str] = {}  # buffer of the kernel -> its workspace
+        self.carries: dict[tuple[str, int, Path], str] = {}  # carry of an ordered loop (loop, number, record path) -> its workspace
         self.terms: list[list[Term]] = []  # data of the kernel, by number: one value, read under different conditions
         self.reads: list[tuple[int, Sigma]] = []  # data of the program, by number
         self._term: dict[Term, Expr] = {}
@@ -200,6 +201,12 @@ class Compare:
         n = self.nodes[node]
         if n.op == "Load" and n.attrs[0] in self.workspaces:
             own = t.head == "Load" and self.r.is_buffer(t.attrs[0]) and n.attrs[0] in self.candidates(t.attrs[0])
+            from eqkir.program.construction.compare_carries import carried, keeps
+
+            if t.head == "Tri" and t.attrs == ("select",) and (c := self.reason.simple(self.of(t.kids[0]))).value is not None:
+                return self.match(t.kids[1 if c.value else 2], node, sigma)
+            if keeps(self, t, node):
+                return carried(self, t, node, sigma)
             return self.load(t, node, sigma) if own else self.kept(t, node, sigma)
         if t.head == "Nonempty":
             from eqkir.program.construction.compare_loops import nonempty
@@ -248,10 +255,18 @@ class Compare:
                 if chosen is not None:
                     return chosen
         if n.op != t.head or n.attrs != t.attrs or len(n.args) != len(t.kids):
+            if n.op == "Tri" and n.attrs == ("select",) and t.given and self.known(t, n.args[0], sigma):
+                return self.match(t, n.args[1], sigma)
             what = f"{n.op} {' '.join(map(str, n.attrs))}" if n.op != "Load" else f"Load {n.attrs[0]}"
             check = CONCERNS.get(t.head) or CONCERNS.get(n.op, "effects-covered-once")
             return self.fault(check, f"%{node} is {what} instead of {t.head} {' '.join(map(str, t.attrs))}")
         return tuple(f for k, a in zip(t.kids, n.args, strict=True) for f in self.match(k, a, sigma))
+
+    def known(self, t: Term, node: int, sigma: Sigma) -> bool:
+        """Whether a condition follows from what holds where the term is read."""
+        have = self.at(node, sigma)
+        env = self.unified(t.given, (have,))
+        return self.reason.implied(have, [substitute(g, env) for g in t.given])
 
     def chosen(self, t: Term, node: int, sigma: Sigma) -> Faults | None:
         """A choice that the program has decided; None where it has not."""
@@ -347,6 +362,8 @@ class Compare:
         put = fills[0]
         read = [self.put_in(e, n.args[2:], sigma) for e in n.attrs[2]]
         place = self.solved(put.ixs, read)
+        if place is not None:
+            place |= {a: sigma.get(a, Coord(a)) for a in self.a.inside(n.attrs[0], n.attrs[1])}  # written and read in one step
         kept = set(place or ())
         missing = {a for a in self.a.free(put.value) - kept if not a.endswith(".m") and f"{a}.m" not in kept}
         if place is None or missing:

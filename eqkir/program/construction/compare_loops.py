@@ -60,12 +60,14 @@ def state(c: Compare, t: Term, node: int, sigma: Sigma) -> Faults:
     """The value of a component before the step at the point."""
     rec, part, x = t.attrs
     n = c.nodes[node]
-    if n.op != "State":
+    if n.op != ("WState" if rec.kind == "while" else "State"):
         return c.fault("folds-complete", f"%{node} is {n.op} instead of a state")
     axis, name, count, i = n.attrs
     along = f"{axis}.m" if rec.kind == "scan" else axis
-    own = position(c, rec.extent, along, sigma.get(along, Coord(along)), rec.outer)
-    if own is None or not c.equal(x, own[0]):
+    if rec.region in c.a.ordered and c.a.ordered[rec.region] != axis:
+        return c.fault("folds-complete", f"the state %{node} is one of another loop than {rec.region}")
+    own = None if rec.kind == "while" else position(c, rec.extent, along, sigma.get(along, Coord(along)), rec.outer)
+    if rec.kind != "while" and (own is None or not c.equal(x, own[0])):
         return c.fault("folds-complete", f"the state %{node} is read at another point of {axis}")
     rest = {a: e for a, e in sigma.items() if a not in (axis, f"{axis}.m")}
     rec = instance(c, rec, ("State", n.args, axis, name, tuple(sorted(rest.items(), key=lambda p: p[0]))), axis, name)

@@ -20,12 +20,12 @@ from eqkir.program.construction.realised import realised
 from eqkir.program.model import Program
 from eqkir.program.serialize import from_json, to_json
 from eqkir.program.verify import verify
-from eqkir.program.verify_scope import accesses, phases
 
 #: op of the abstract program -> number of attributes
 OPS = {
     "Const": 1, "Scalar": 1, "Index": 1, "Load": 3, "Un": 1, "Bin": 1, "Tri": 1, "Cast": 1, "Bitcast": 1, "Permit": 1, "Red": 2,
     "RedN": 2, "Arg": 2, "Pick": 1, "Con": 1, "ConAcc": 1, "Scan": 2, "ScanN": 2, "Form": 3, "Fold": 3, "While": 3, "State": 4,
+    "WState": 4,
 }  # fmt: skip
 #: check of the program verifier -> the check here that it is part of
 PROGRAM = {
@@ -36,7 +36,6 @@ PROGRAM = {
     "MASK": "narrowing-explicit", "PADDING": "narrowing-explicit", "STAGE": "self-contained", "SCOPE": "self-contained",
     "BINDING": "self-contained",
 }  # fmt: skip
-BUFFER = "EQK-PRG-BUFFER"
 
 
 @dataclass
@@ -119,12 +118,8 @@ class Context:
 
     @cached_property
     def verified(self) -> tuple[Fault, ...]:
-        """What the program verifier finds, but for reads of buffers that their author owes a first write, proven or not."""
+        """What the program verifier finds."""
         found = verify(self.program)
-        if any(d.code == BUFFER for d in found):
-            owed = self.owed()
-            read = {a.place.pointer: a.view for a in accesses(phases(self.program))}
-            found = [d for d in found if d.code != BUFFER or read.get(d.pointer) not in owed]
         return tuple(Fault(PROGRAM[d.code.removeprefix("EQK-PRG-")], d.message, d.pointer) for d in found)
 
     def owed(self) -> set[str]:

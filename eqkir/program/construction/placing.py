@@ -13,17 +13,30 @@ from eqkir.program.abstract import Group, Put, axes_in
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.compare import Compare, Faults, unit
 from eqkir.program.construction.compare_binders import position
-from eqkir.program.construction.relation import TRUE_TERM, Frame, K, Val, both, const, number
-from eqkir.program.construction.relation_loops import inside
+from eqkir.program.construction.compare_carries import ENTRY, FIRST, NEXT
+from eqkir.program.construction.compare_loops import concern
+from eqkir.program.construction.relation import TRUE_TERM, Frame, K, Path, Val, both, const, number
+from eqkir.program.construction.relation_loops import after, inside, inside_while
 from eqkir.program.ops import PLAIN_MODES
 
 #: ways to pair points with axes that are tried where index maps do not tell
 TRIES = 720
 
 
+@dataclass(frozen=True)
+class CarrySite(StoreSite):
+    """A store that keeps a carry of an ordered loop in memory: `last` at the end of a step, else before the loop."""
+
+    carry: int = 0
+    path: Path = ()
+    last: bool = False
+    region: str = ""
+
+
 @dataclass
 class Variable:
-    """One dimension of an effect's iteration space: a point of a `parallel`, of a `for`, or of its coordinates."""
+    """One dimension of an effect's iteration space: a point of a `parallel`, of a `for`, or of its coordinates. (An ordered loop is none:
+    the step is that in which the store's version lives.)"""
 
     kind: str
     name: str
@@ -46,6 +59,7 @@ class Site:
     ) -> None:
         self.c, self.site = c, site
         self.variables = [replace(v) for v in space]
+        self.runs: list[K] = []  # conditions of the ordered `while` loops around
         self.covers = True  # whether the axes that `axes` names have the points
         r = c.r
         root = self.frame = Frame()
@@ -59,26 +73,60 @@ class Site:
                 root.places |= {} if v.place is None else {v.name: v.place}
             elif v.kind == "loop":
                 self.frame = inside(r, v.name, self.frame, v.x, v.where, v.place)
+            elif v.kind == "step":
+                self.step(v)
         dims = tuple(v.x for v in self.variables if v.kind == "dim")
         given = tuple(v.where for v in self.variables if v.where != TRUE)
         self.here = Val("", (), dims, self.frame, given)
         op = site.op
-        owner = r.owner(target(site), self.frame)
+        owner = r.places(site.scope, self.frame) if isinstance(site, CarrySite) else r.owner(target(site), self.frame)
         valid: K = TRUE_TERM
-        if isinstance(op, kir.Buffer):
+        if isinstance(site, CarrySite):
+            self.coords: tuple[K, ...] = (*owner, *map(number, dims)) or (number(ZERO),)
+            self.value: K = self.carry(site, dims)
+        elif isinstance(op, kir.Buffer):
             assert op.init is not None
-            self.coords: tuple[K, ...] = (*owner, *map(number, dims))
-            self.value: K = r.operand(self.here, op.init)
+            self.coords = (*owner, *map(number, dims))
+            self.value = r.operand(self.here, op.init)
         else:
             self.coords = (*owner, *(r.operand(self.here, i) for i in op.coords))
             valid = TRUE_TERM if op.valid is None else r.operand(self.here, op.valid)
             self.value = const(0, r.dtype(op.results[0])) if isinstance(op, kir.AtomicLoad) else r.operand(self.here, op.value)
         self.valid = both(r.holds(site.conditions, self.here), valid)
+        for goes in self.runs:
+            self.valid = both(goes, self.valid)
+
+    def step(self, v: Variable) -> None:
+        """Enter an ordered loop."""
+        r, axis = self.c.r, self.c.a.ordered[v.name]
+        if isinstance(r.effects.loops[v.name].op, kir.While):
+            self.frame, goes = inside_while(r, v.name, self.frame)
+            self.runs.append(goes)
+            return
+        loop = r.effects.loops[v.name].op
+        assert isinstance(loop, kir.For)
+        t, _ = r.domain(loop.domain, self.frame)
+        found = position(self.c, r.extent(t.length), axis, Coord(axis), Val("", (), (), self.frame))
+        self.covers &= found is not None
+        x, v.where = found or (ZERO, TRUE)
+        self.frame = inside(r, v.name, self.frame, x, v.where, None)
+
+    def carry(self, site: CarrySite, dims: tuple[Expr, ...]) -> K:
+        """What a carry is before its loop, or after a step."""
+        info = self.c.r.effects.loops[site.region]
+        op = info.op
+        assert isinstance(op, (kir.For, kir.While))
+        if not site.last:
+            return Val(op.inits[site.carry], site.path, dims, self.frame, self.here.given)
+        before = self.frame.binds[op.body.args[site.carry + isinstance(op, kir.For)].id](site.path, dims)
+        dtype = self.c.r.dtype(op.inits[site.carry], site.path)
+        return after(self.c.r, site.region, info, (site.carry, site.path, dims), before, self.here, dtype)
 
     def settle(self, v: Variable, solved: Mapping[str, Expr], axes: Mapping[str, str]) -> None:
         """Give a variable its position, and where that is one."""
         name = str(v.x.args[0])
-        own = [axes[name]] if axes.get(name) else sorted(a for a in coords(solved.get(name, ZERO)) if a in self.c.axes)
+        steps = {self.c.a.ordered[x] for x in self.site.inner}
+        own = [axes[name]] if axes.get(name) else sorted(a for a in coords(solved.get(name, ZERO)) - steps if a in self.c.axes)
         found = position(self.c, v.extent, own[0], Coord(own[0]), Val("", (), (), self.frame)) if len(own) == 1 else None
         self.covers &= name in solved or not axes.get(name) or found is not None
         v.x = solved[name] if name in solved else found[0] if found else ZERO
@@ -104,12 +152,17 @@ def variables(c: Compare, site: StoreSite) -> list[Variable]:
         out.append(Variable("point", p, r.extent(t.length), ZERO))
     for key in site.loops:
         loop = r.effects.loops[key].op
-        if isinstance(loop, kir.For):
+        if key in c.a.ordered:
+            out.append(Variable("step", key, ONE, ZERO))
+        elif isinstance(loop, kir.For):
             t, _ = r.domain(loop.domain, Frame())
             out.append(Variable("loop", key, r.extent(t.length), ZERO))
     shape: list[Expr] = []
     op = site.op
-    if isinstance(op, kir.Buffer):
+    if isinstance(site, CarrySite):
+        assert isinstance(site.op, (kir.For, kir.While))
+        shapes = [r.shape(site.op.inits[site.carry], site.path)]
+    elif isinstance(op, kir.Buffer):
         shapes = [r.resource(op.results[0])]
     else:
         shapes = [r.shape(id) for id in (*op.coords, *((op.valid,) if op.valid else ()))]
@@ -138,7 +191,10 @@ def axes_of(c: Compare, put: Put, group: Group) -> list[str]:
 def covered(c: Compare, site: StoreSite, put: Put, group: Group) -> Faults:
     """Why a store is not the effect: of the pairings of their points, the first that leaves nothing, or the first of all."""
     first: Faults | None = None
-    axes = axes_of(c, put, group)
+    steps = tuple(c.a.ordered[x] for x in site.inner)
+    if c.a.inside(put.view, put.version) != steps:
+        return c.fault("order-kept", f"version {put.version} of {put.view} does not live in the ordered loops {' '.join(site.inner)}")
+    axes = [x for x in axes_of(c, put, group) if x not in steps]
     for at in itertools.islice(pairings(c, site, put, axes), TRIES):
         mark = len(c.journal)
         faults = made(c, at, put, axes)
@@ -271,12 +327,41 @@ def effects_of(c: Compare) -> Faults:
         c.pointer, name = site.pointer, target(site)
         faults = effect(c, site, name, puts)
         out += filling(faults) if isinstance(site.op, kir.Buffer) else faults
+    out += carries_of(c, puts)
     c.pointer = ""
     for view, version in sorted(puts):
         if view not in c.workspaces:
             out += c.fault("effects-covered-once", f"a store to {view} (version {version}) is no effect of the kernel")
         elif view in c.buffers.values():
             out += c.fault("buffers-initialised", f"a store to {view} (version {version}) is no effect of the kernel on its buffer")
+    return tuple(out)
+
+
+def carries_of(c: Compare, puts: dict[tuple[str, int], list[tuple[Put, Group]]]) -> Faults:
+    """The stores that keep carries of ordered loops; comparing them may find more."""
+    out: list[Fault] = []
+    done: set[tuple[str, int, Path]] = set()
+    e = c.r.effects
+    while todo := [key for key in c.carries if key not in done]:
+        region, k, path = key = todo[0]
+        done.add(key)
+        info, name = e.loops[region], c.carries[key]
+        op, outer = info.op, e.around(info.outer)
+        c.pointer = e.pointers[op.results[k]]
+        scope, depth = e.scopes[op.results[k]], len(outer)
+        for n, last in ((FIRST, False), (NEXT, True)):
+            loops, inner = ((*info.outer, region), (*outer, region)) if last else (info.outer, outer)
+            site = CarrySite(op, c.pointer, depth + n, scope, loops, (), inner, k, path, last, region)  # type: ignore[arg-type]
+            mine = puts.pop((name, depth + n), [])
+            if len(mine) != 1 or mine[0][0].mode != "store":
+                out += c.fault("folds-complete", f"carry {k} of the loop {region} is kept by {len(mine)} stores of version {depth + n}")
+                continue
+            out += concern(covered(c, site, *mine[0]), f"carry {k} of the loop {region}")
+        for n, home in ((ENTRY, (*outer, region)), (NEXT + 1, outer)):
+            if c.a.inside(name, depth + n) != tuple(c.a.ordered[x] for x in home):
+                out += c.fault("order-kept", f"version {depth + n} of {name} does not live in the ordered loops {' '.join(home)}")
+        if (name, depth + FIRST) in puts or (name, depth + NEXT) in puts or any(v == name for v, _ in puts):
+            out += c.fault("folds-complete", f"{name} is stored to by more than carry {k} of the loop {region}")
     return tuple(out)
 
 
@@ -335,7 +420,7 @@ def depends(c: Compare, node: int) -> bool:
     """Whether a validity depends on data."""
     from eqkir.program.construction.compare_binders import loads_of
 
-    return bool(loads_of(c, node)) or any(a.op in ("Form", "State") for a in c.nodes[: node + 1])
+    return bool(loads_of(c, node)) or any(a.op in ("Form", "State", "WState") for a in c.nodes[: node + 1])
 
 
 __all__ = ["effects_of"]

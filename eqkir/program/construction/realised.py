@@ -26,7 +26,7 @@ class Realised:
         self.memo: set[tuple[int, int]] = set()
         self.states: dict[tuple[str, int], int] = {}
         self.scans: dict[tuple[int, int], int] = {}
-        self.folds = {n.attrs[1]: n for n in a.nodes if n.op in ("State", "Fold", "While")}  # a fold where there is one
+        self.folds = {n.attrs[1]: n for n in a.nodes if n.op in ("State", "WState", "Fold", "While")}  # a fold where there is one
         self.faults: list[Fault] = []
         self.todo: list[tuple[int, int]] = []
 
@@ -55,7 +55,7 @@ class Realised:
             self.todo.append((i, n.args[0]))
         elif n.op == "Pick" and self.a.nodes[n.args[0]].op in ("Fold", "While"):
             self.state(i, x, self.a.nodes[n.args[0]].attrs[1], n.attrs[0])
-        elif n.op == "State":
+        elif n.op in ("State", "WState"):
             self.state(i, x, n.attrs[1], n.attrs[3])
         elif n.op == "Form":
             self.state(i, x, n.attrs[0], n.attrs[1])
@@ -143,7 +143,7 @@ class Realised:
             self.states[name, k] = i
         count = n.attrs[2]
         self.pairs(i, (*x.inits, *x.args), (n.args[k], n.args[count + k]), "folds-complete")
-        if n.op == "While":
+        if n.op in ("While", "WState"):
             self.pairs(i, (loop.cond,), (n.args[2 * count],), "folds-complete")
 
     def scan(self, i: int, x: Let | Carry, n: VNode) -> None:

@@ -9,7 +9,7 @@ Nothing here knows axes' kinds, groups, worksets or how construction chooses the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
@@ -118,9 +118,9 @@ def expands(*ops: str) -> Callable[[Expand], Expand]:
 class Relation:
     """`points` gives the coordinates of the points of `parallel`s; it changes from store to store."""
 
-    def __init__(self, kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, str]) -> None:
+    def __init__(self, kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, str], ordered: Iterable[str] = ()) -> None:
         self.kernel, self.types = kernel, types
-        self.effects = effects(kernel)
+        self.effects = effects(kernel, ordered=ordered)
         self.params = {p.id: p for p in kernel.params}
         self.extents = Extents(kernel.symbols, kernel.equal)
         self.launch = {s.id for s in kernel.symbols} | {p.id for p in kernel.params if isinstance(p, Scalar)}
@@ -183,7 +183,10 @@ class Relation:
         """Coordinates that tell the instances of a buffer apart: of the points and steps around its declaration."""
         if not self.is_buffer(name):
             return ()
-        around = (*self.effects.scopes[name], *self.effects.homes[name])
+        return self.places((*self.effects.scopes[name], *self.effects.homes[name]), frame)
+
+    def places(self, around: Iterable[str], frame: Frame) -> tuple[K, ...]:
+        """Coordinates of the points and steps that have one."""
         found = [next((f.places[p] for f in frame.chain() if p in f.places), None) for p in around]
         return tuple(number(x) for x in found if x is not None)
 

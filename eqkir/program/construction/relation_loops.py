@@ -55,6 +55,7 @@ class Recurrence:
     point: Expr | None = None  # the coordinate of the current step
     tested: bool = False  # whether the condition was compared
     todo: list[int] = field(default_factory=list)  # components not compared yet
+    region: str = ""  # of a `for` or `while`
 
     def form(self, part: Part) -> Term:
         """The component before the current step."""
@@ -88,7 +89,7 @@ def for_loop(r: Relation, op: kir.For, outer: Val) -> Recurrence:
     def dtype(part: Part) -> str:
         return "bool" if part[0] == ALIVE else r.dtype(op.inits[part[0]], part[1])
 
-    rec = Recurrence("for", op, outer, r.extent(t.length), dtype, fresh=lambda: for_loop(r, op, outer))
+    rec = Recurrence("for", op, outer, r.extent(t.length), dtype, fresh=lambda: for_loop(r, op, outer), region=key)
     frame = Frame(outer.frame.depth + 1, outer.frame)
     body = Val("", (), (), frame, outer.given)
 
@@ -114,7 +115,7 @@ def while_loop(r: Relation, op: kir.While, outer: Val) -> Recurrence:
     def dtype(part: Part) -> str:
         return "bool" if part[0] == ALIVE else r.dtype(op.inits[part[0]], part[1])
 
-    rec = Recurrence("while", op, outer, ZERO, dtype, fresh=lambda: while_loop(r, op, outer))
+    rec = Recurrence("while", op, outer, ZERO, dtype, fresh=lambda: while_loop(r, op, outer), region=key)
     frame, test = (Frame(outer.frame.depth + 1, outer.frame) for _ in "bc")
     for f, region in ((frame, op.body), (test, op.cond)):
         for k, a in enumerate(region.args):
@@ -259,4 +260,23 @@ def inside(r: Relation, key: str, outer: Frame, x: Expr, active: Expr, place: Ex
     return f
 
 
-__all__ = ["ALIVE", "Part", "Recurrence", "after", "for_loop", "inside", "loop_of"]
+def inside_while(r: Relation, key: str, outer: Frame) -> tuple[Frame, K]:
+    """The frame of effects in the body of a `while`, and whether it makes the current step: carries are the states before it."""
+    info = r.effects.loops[key]
+    assert isinstance(info.op, kir.While)
+    op = info.op
+    rec = while_loop(r, op, Val("", (), (), outer))
+    body, test = (Frame(outer.depth + 1, outer) for _ in "bc")
+    for f, region in ((body, op.body), (test, op.cond)):
+        for k, a in enumerate(region.args):
+            f.binds[a.id] = lambda path, at, k=k: before(rec, (k, path, at))  # type: ignore[misc]
+    goes: K = Val(op.cond.yields[0], (), (), test)
+    return body, both(before(rec, (ALIVE, (), ())), goes) if info.breaks else goes
+
+
+def before(rec: Recurrence, part: Part) -> Term:
+    """A state before the current step of a `while`."""
+    return Term("State", (rec, part, ZERO), (), rec.dtype(part))
+
+
+__all__ = ["ALIVE", "Part", "Recurrence", "after", "for_loop", "inside", "inside_while", "loop_of"]
