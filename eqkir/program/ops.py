@@ -79,14 +79,14 @@ IMPLS = ("mma", "fma")
 MODES = ("tree", "lanes")
 SIDES = ("l", "r")
 
-#: ``…_fast`` of f32: within what `approximate` permits of the function without that ending; rules introduce them
+#: of f32, within what `approximate` permits of the function without that ending; rules introduce them
+FAST = ("exp2_fast", "tanh_fast", "div_fast")
 UNARY = (
     "neg", "abs", "not", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "log1p", "expm1", "sigmoid", "tanh", "sin", "cos", "tan",
-    "asin", "atan", "erf", "erfc", "i0", "lgamma", "floor", "ceil", "round_even", "isnan", "isinf", "isfinite", "exp2_fast", "tanh_fast",
+    "asin", "atan", "erf", "erfc", "i0", "lgamma", "floor", "ceil", "round_even", "isnan", "isinf", "isfinite",
 )  # fmt: skip
 BINARY = (
     "add", "sub", "mul", "div", "floordiv", "mod", "maximum", "minimum", "maximum_num", "minimum_num", "and", "or", "xor", "shl", "shr",
-    "div_fast",
 )  # fmt: skip
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 TERNARY = ("select", "fma")

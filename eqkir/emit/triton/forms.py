@@ -62,14 +62,14 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "_tanh": (
         "@triton.jit\ndef _tanh(x):\n"
-        "    # both forms and a choice, no branch: x + x^3 p(x^2), minimax on |x| < 0.55, and 1 - 2 / (exp(2 |x|) + 1)\n"
+        "    # both forms of |x| and a choice, no branch: x + x^3 p(x^2), minimax below 0.55, and 1 - 2 / (exp(2 x) + 1); then the sign\n"
         "    t = tl.abs(x)\n    z = x * x\n"
         "    p = tl.fma(tl.fma(z, 0.016437580348623682, -0.0526718130443064), z, 0.13320725046292428)\n"
         "    p = tl.fma(p, z, -0.3333294663591011)\n"
-        "    near = tl.fma(p * z, x, x)\n"
+        "    near = tl.fma(p * z, t, t)\n"
         "    far = tl.fma(libdevice.fast_dividef(1.0, tl.exp2(t * 2.8853900817779268) + 1.0), -2.0, 1.0)\n"
-        "    signed = far.to(tl.int32, bitcast=True) | (x.to(tl.int32, bitcast=True) & -2147483648)\n"
-        "    return tl.where(t < 0.55, near, signed.to(tl.float32, bitcast=True))\n",
+        "    y = tl.where(t < 0.55, near, far).to(tl.int32, bitcast=True) | (x.to(tl.int32, bitcast=True) & -2147483648)\n"
+        "    return y.to(tl.float32, bitcast=True)\n",
         (),
     ),
     "_exp2": (
