@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqkir.base.diagnostics import Diagnostic, EqkirError
-from eqkir.base.expr import evaluate
 from eqkir.driver import codes, numeric, programs
 from eqkir.driver.chain import Chain
 from eqkir.driver.job import kernel_of, record, unexpected
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
 from eqkir.driver.scan import Task
+from eqkir.driver.work import instances, integers, steps
 from eqkir.kir.envelope import Envelope, compare, envelope
 from eqkir.kir.inputs import make_inputs
 from eqkir.kir.memory import ViewArg, clone
-from eqkir.program.model import Item, Loop, Program
+from eqkir.program.lower import conservative
+from eqkir.program.model import Program
 
 if TYPE_CHECKING:
     from eqkir.driver.batch import Progress
@@ -101,38 +102,13 @@ def case_of(args: Mapping[str, Any]) -> Case:
     return Case(arrays, {n: v.item() if hasattr(v, "item") else v for n, v in args.items() if not isinstance(v, ViewArg)})
 
 
-def integers(symbols: Mapping[str, int], args: Mapping[str, Any]) -> dict[str, int]:
-    """Extents and integer scalars by name."""
-    return {**{k: int(v) for k, v in args.items() if not isinstance(v, ViewArg) and np.asarray(v).dtype.kind in "iub"}, **symbols}
-
-
-def instances(program: Program, values: Mapping[str, int]) -> int:
-    """Programs of a launch (before rounding to grid axes); `values`: extents and integer scalars."""
-    return sum(int(evaluate(program.length(s), lambda a: values[a.args[0]])) for s in program.segments)
-
-
-def steps(program: Program, values: Mapping[str, int]) -> int:
-    """Blocks that one launch executes: the whole of every instance once, the body of a loop once an iteration (of all its extent)."""
-    from eqkir.program.interp_space import Space
-
-    def trips(items: Sequence[Item]) -> int:
-        n = 1
-        for i in items:
-            if isinstance(i, Loop):
-                extent = int(evaluate(program.axis[i.axis].extent, lambda a: values[a.args[0]]))
-                n += -(-extent // program.lanes(i.label)) * trips(i.body)
-        return n
-
-    return sum(Space(program, s, values).length * sum(trips(p) for p in s.phases) for s in program.segments)
-
-
 def launches(chain: Chain, program: Program) -> list[_Launch]:
     """The numeric cases, in smaller extents where theirs take too many steps; those with the fewest steps first where there are too many;
     invalid inputs left out."""
     out: list[tuple[int, _Launch]] = []
     pinned = {} if numeric.large(chain.kernel, chain.extents) else chain.extents
     small = numeric.assignment(chain.kernel, pinned, SMALL)
-    for own in numeric.cases(chain.kernel, pinned, chain.options.seed):
+    for own in numeric.cases(chain.kernel, pinned, chain.options.seed, numeric.scalar_steps(conservative(chain.abstract))):
         for c in (own, numeric.Case(small, own.variant, own.seed)):
             args = make_inputs(chain.kernel, c.symbols, c.seed, c.variant, chain.constexprs, *chain.options.described(chain.kernel.name))
             values = integers(c.symbols, args)

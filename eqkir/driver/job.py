@@ -121,10 +121,10 @@ def numeric_check(chain: Chain, o: Outcome) -> None:
     from eqkir.driver import numeric
 
     start = time.perf_counter()
+    engine, steps = numeric.interpreter(chain.program), numeric.scalar_steps(chain.initial)
     v = numeric.check(
-        chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, numeric.interpreter(chain.program),
+        chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, engine, steps, permit=chain.options.permit,
         described=chain.options.described(chain.kernel.name),
-        permit=chain.options.permit,
     )  # fmt: skip
     details = {**v.to_json(), "seconds": time.perf_counter() - start}
     record(o, "numeric", v.ok, details, "; ".join(v.mistakes) or "no case could be compared", codes.NUMERIC)

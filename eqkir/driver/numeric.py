@@ -26,9 +26,12 @@ PATTERNS = ((1, 1, 1, 1), (5, 17, 7, 11), (33, 40, 19, 3), (2, 130, 5, 13), (32,
 #: layouts and contents tried beyond the plain ones, on the second pattern
 VARIANTS = inputs.VARIANTS[1:]
 MAX_PINNED = 1 << 20  # elements of a view up to which pinned extents are run as they are
+#: steps of the conservative program, which takes an element at a time, up to which a pattern is run as it is
+MAX_STEPS = 1 << 22
 
 Described = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 Engine = Callable[[Mapping[str, Any], Mapping[str, int]], Mapping[str, ViewArg]]
+Steps = Callable[[Mapping[str, int]], int]
 
 
 @dataclass
@@ -101,9 +104,28 @@ def assignments(kernel: Kernel, pinned: Mapping[str, int]) -> list[dict[str, int
     return [r for i, r in enumerate(rows) if r not in rows[:i]]
 
 
-def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int) -> Iterator[Case]:
-    """Every assignment with plain contents, the second one in every other variant."""
-    rows = assignments(kernel, pinned)
+def scalar_steps(initial: Program) -> Steps:
+    """How many steps a conservative program takes at given extents (integer scalars count as 4, the largest that is drawn)."""
+    from eqkir.driver.work import steps
+
+    scalars = {s.name: 4 for s in initial.abi.scalars}
+    return lambda symbols: steps(initial, {**scalars, **symbols})
+
+
+def bounded(kernel: Kernel, pinned: Mapping[str, int], row: dict[str, int], steps: Steps) -> dict[str, int]:
+    """The extents, the largest ones halved (rounding up) until the kernel takes few enough steps or nothing can shrink."""
+    while steps(row) > MAX_STEPS:
+        largest = max((v for k, v in row.items() if k not in pinned), default=0)
+        new = _fitted(kernel, pinned, {k: -(-v // 2) if v == largest else v for k, v in row.items()})
+        if new == row:
+            break
+        row = new
+    return row
+
+
+def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int, steps: Steps) -> Iterator[Case]:
+    """Every assignment with plain contents, the second one in every other variant; what takes too many `steps` in smaller extents."""
+    rows = [bounded(kernel, pinned, r, steps) for r in assignments(kernel, pinned)]
     numbers = count(seed)
     for r in rows:
         yield Case(r, "plain", next(numbers))
@@ -112,15 +134,15 @@ def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int) -> Iterator[Case
 
 
 def check(
-    kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, stop: int = 3,
-    permit: Collection[str] = (), described: Described = (None, None),
+    kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, steps: Steps,
+    stop: int = 3, permit: Collection[str] = (), described: Described = (None, None),
 ) -> Verdict:  # fmt: skip
     """Compare an engine with the reference's envelope, under the permissions `permit`, on all cases; at most `stop` mistakes are
     collected. `described`: scalars and entries of `kir.input_data` that the caller knows."""
     v = Verdict()
     if large(kernel, pinned):
         pinned = {}
-    for c in cases(kernel, pinned, seed):
+    for c in cases(kernel, pinned, seed, steps):
         args = make_inputs(kernel, c.symbols, c.seed, c.variant, constexprs, *described)
         if not holds(program, c.symbols, args):
             v.unmet += 1

@@ -44,8 +44,9 @@ def replacement(
             passed.append({"digest": c["manifest"].get("digests", {}).get("program", ""), "cost": c["cost"], "why": "; ".join(wrong)})
             continue
         if n and "numeric" in options.checks:
+            engine, steps = numeric.interpreter(program), numeric.scalar_steps(chain.initial)
             v = numeric.check(
-                chain.kernel, program, chain.constexprs, chain.extents, options.seed, numeric.interpreter(program),
+                chain.kernel, program, chain.constexprs, chain.extents, options.seed, engine, steps, permit=options.permit,
                 described=options.described(chain.kernel.name),
             )  # fmt: skip
             if not v.ok:

@@ -20,12 +20,12 @@ from eqkir.program.interp_exec import Batch, Compiler
 from eqkir.program.interp_loop import member_label
 from eqkir.program.interp_memory import ARGS, Array, Buffer, View, address, memories
 from eqkir.program.interp_reduce import ORDERS
-from eqkir.program.interp_space import Space
+from eqkir.program.interp_space import Space, trimmed
 from eqkir.program.model import Item, Let, Loop, Program, Segment, Store
 from eqkir.program.ops import label_of
 
 Args = Mapping[str, Union[Buffer, int, float, bool, np.generic]]
-BATCH_BYTES = 64 << 20  # bound on one value of a batch
+BATCH_BYTES = 16 << 20  # bound on one value of a batch
 
 
 @dataclass
@@ -98,6 +98,7 @@ def run(
     """
     opts = Options(order, seed)
     env = _environment(program, args, symbols)
+    program = trimmed(program, env)
     buffers = _buffers(program, args, env, opts)
     written = {v.name for v in program.abi.views if v.role != "in"}
     mems = memories(buffers, written, check)

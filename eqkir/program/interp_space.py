@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,25 @@ class Space:
             height = np.maximum(np.minimum(g, rows - band * g), 1)
             self._decode(t[1], band * g + inside % height, out)
             self._decode(t[2], inside // height, out)
+
+
+def trimmed(program: Program, symbols: Mapping[str, int]) -> Program:
+    """The program with its fragments no wider than these extents call for: a parameter that is larger than its axis becomes the next power
+    of two above the extent.
+
+    Every loop and block still takes the steps that it takes, and a ragged fragment keeps at least one inactive lane. A legal program stays
+    as it is, since legalization has read its parameters.
+    """
+    if program.stage != "structured":
+        return program
+    extents = {a.name: a.extent for a in program.axes}
+    bindings = dict(program.bindings)
+    for name, n in program.bindings.items():
+        letter, _, axis = name.partition(":")
+        if letter in ("B", "C", "F") and axis in extents:
+            extent = int(evaluate(extents[axis], lambda a: program.bindings[a.args[0]] if a.op == "param" else symbols[a.args[0]]))
+            bindings[name] = min(n, max(2, 1 << extent.bit_length()))
+    return program if bindings == program.bindings else replace(program, bindings=bindings)
 
 
 def _interleave(lid: Array, n: int) -> Array:

@@ -58,7 +58,7 @@ def test_outputs_of_bools_hold_both_values_before() -> None:
 
 
 def test_every_variant_is_a_case() -> None:
-    found = {c.variant for c in numeric.cases(pair(False), {}, 0)}
+    found = {c.variant for c in numeric.cases(pair(False), {}, 0, lambda symbols: 0)}
     assert found == {"plain", *numeric.VARIANTS} and {"alias", "zeros", "magnified", "edges"} <= found
 
 
@@ -78,7 +78,7 @@ def test_inputs_are_what_the_file_says(tmp_path: Path) -> None:
     program = conservative(construct(k))
 
     def verdict(o: Options) -> Any:
-        return numeric.check(k, program, {}, {}, 0, numeric.interpreter(program), described=o.described("squares"))
+        return numeric.check(k, program, {}, {}, 0, numeric.interpreter(program), numeric.scalar_steps(program), described=o.described("squares"))
 
     path = tmp_path / "inputs.json"
     path.write_text(json.dumps({"squares": {"data": {"I": {"range": [0, 0]}}, "scalars": {}, "test": []}}))

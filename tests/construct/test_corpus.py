@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from eqkir.driver.checks import steps
+from eqkir.driver.work import steps
 from eqkir.kir.helpers import link
 from eqkir.kir.inputs import make_inputs
 from eqkir.kir.load import load_file

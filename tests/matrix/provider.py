@@ -11,7 +11,7 @@ import numpy as np
 from eqkir.base.diagnostics import EqkirError
 from eqkir.driver import programs
 from eqkir.driver.artifacts import digest
-from eqkir.driver.checks import steps
+from eqkir.driver.work import steps
 from eqkir.kir.envelope import Envelope, compare
 from eqkir.kir.memory import ViewArg
 from eqkir.program.model import Program
