@@ -279,7 +279,11 @@ class Phase:
             while_loop(self, x)
             return
         b = self.b
-        lo, hi = (self.edge(i, fn).id if i >= 0 else -1 for i, fn in ((x.lo, "min"), (x.hi, "max")))
+        lo = self.edge(self.val(x.lo), "min", x.on).id if x.lo >= 0 else -1
+        hi = -1
+        if x.hi >= 0 or x.on >= 0:
+            end = self.val(x.hi) if x.hi >= 0 else b.let("Index", (self.program.axis[x.axis].extent,), (), (), "index")
+            hi = self.edge(end, "max", x.on).id
         plans = [self.carry_inits(c, x.label) for c in x.carries]
         phis = [tuple(Val(b.fresh(), i.dims, i.dtype) for i in inits) for inits in plans]
         for c, p in zip(x.carries, phis):
@@ -301,9 +305,10 @@ class Phase:
             done = tuple(replace(p, reads=i.reads | n.reads) for i, p, n in zip(inits, ps, ns))
             self.env[c.id] = self.carry_result(c, x.label, done)
 
-    def edge(self, i: int, fn: str) -> Val:
-        """A bound of a loop for all lanes: the least or the greatest of the active ones."""
-        v = self.val(i)
+    def edge(self, v: Val, fn: str, on: int) -> Val:
+        """A bound of a loop for all lanes: the least or the greatest of the active ones (in which `on` holds, if it is a value)."""
+        if on >= 0:
+            v = self.b.over("Tri", ("select",), (self.val(on), v, self.b.const(identity_text(fn, "index"), "index")), "index")
         for label in self.b.lanes(v.dims):
             v = self.fragred(fn, label, self.neutral(v, label, fn))
         return v
