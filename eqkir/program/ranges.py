@@ -5,8 +5,8 @@ its true members by a half space. On the other side the values that depend on th
 masked load its fill, and constants propagate (`Idle`). Where the operand of an operation that binds c becomes the neutral element there,
 or a traversal keeps its states, the members beyond the bound may be skipped; `with_ranges` records such operations and, for each axis,
 the bounds that hold for all of them, as values without the axis. Nothing is narrowed here: that is the choice of rules (ruleset
-``narrow``). A loop may be left out altogether where no lane's result is observed, because the only stores of it are invalid there (`demands`): a
-block of packed rows then does the work of the groups that it meets.
+``narrow``). A loop may be left out altogether where no lane's result is observed, because the only stores of it are invalid there
+(`demands`): a block of packed rows then does the work of the groups that it meets.
 
 ``0 * x`` is 0 for integers. For floats it is NaN where x is an infinity or a NaN, so a product with one zero factor counts as zero
 only under the permission ``zero_products``.
@@ -47,8 +47,8 @@ class Bound:
 @dataclass
 class Ranges:
     """`bounds`: axis -> nodes of the first member and of the end (values of dtype index, not clamped), and of where results are observed
-    at all (bool); -1 for what the axis has not; `narrows`: (operation, axis) whose members outside are neutral; `slices`: seg axes offered to rules whose folds have the
-    bounds of the axis that they slice."""
+    at all (bool); -1 for what the axis has not; `narrows`: (operation, axis) whose members outside are neutral; `slices`: seg axes
+    offered to rules whose folds have the bounds of the axis that they slice."""
 
     bounds: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     narrows: tuple[tuple[int, str], ...] = ()
@@ -299,8 +299,8 @@ def demands(p: Abstract, live: list[int]) -> dict[int, int]:
     """Operation that binds an axis -> the validity under which alone a store observes its result, where that is one validity that varies
     along a loop around the store, and can be evaluated where the operation starts.
 
-    The results of such an operation matter to nobody in other lanes: everything between it and the stores is computed lane by lane. Operations
-    inside the body of another one are left to that one.
+    The results of such an operation matter to nobody in other lanes: everything between it and the stores is computed lane by lane.
+    Operations inside the body of another one are left to that one.
     """
     uses: dict[int, set[int]] = {i: set() for i in live}  # node -> validities, -1: anything else
     for g in p.groups:

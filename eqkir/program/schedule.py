@@ -56,7 +56,10 @@ def schedule(
     inner: dict[tuple[int, int], tuple[str, ...]] | None = None,
     ranges: dict[Path, tuple[int, int, int]] | None = None,
 ) -> Program:
-    """A structured `Program`. `ranges`: path of a narrowed loop -> nodes of its bounds and of where it counts (-1: none). Raises ScheduleError."""
+    """A structured `Program`. `ranges`: path of a narrowed loop -> nodes of its bounds and of where it counts (-1: none).
+
+    Raises ScheduleError.
+    """
     out, names = [], {}
     whole: set[str] = set()
     for g, s in enumerate(segments):
