@@ -138,7 +138,7 @@ class _Block:
         over = [j for j in mine if w[j].alias == r.alias and w[j].version > r.version]
         made = [j for j in mine if any(x.alias == r.alias and x.version <= r.version for x in parts(w[j]))]
         unsafe = [j for j in over if not self.safe(k, j, r)]
-        early = self.late and any(j < k for j in over)
+        early = self.late and len(r.inner) == self.depth and any(j < k for j in over)
         if r.late:
             return
         if early or any(not self.apart(j, k) for j in unsafe):

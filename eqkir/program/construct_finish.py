@@ -112,9 +112,11 @@ class _Finished:
                     raise fail(LOOP_STORE, what, e.pointer, "views that are declared disjoint (noalias)", STAGE)
 
     def copied(self, load: int, own: tuple[str, ...], steps: tuple[str, ...]) -> tuple[str, ...]:
-        """Axes of the copy of a loaded value. Raises EQK-CON-LOOP-STORE for one that exists inside a loop only that changes it."""
+        """Axes of the copy of a loaded value. Raises EQK-CON-LOOP-STORE for one whose place is known in the steps of a loop only."""
         axes, ordered = copy_axes(self.source, load, own, steps), {x.axis for x in self.v.ordered.values()}
-        if ordered.intersection(axes):
+        nodes = [self.source.nodes[i] for i in reachable(self.source, (load,))]
+        later = {n.attrs[0] for n in nodes if n.op in ("State", "WState")} - set(steps)
+        if later & ordered or any(a in ordered and self.v.kind_of[a] == "while" for a in axes):
             what = f"{self.source.nodes[load].attrs[0]}, as it was before a loop that overwrites it, is read where the step says"
             raise fail(LOOP_STORE, what, accepted="a copy in a buffer before the loop", stage=STAGE)
         return axes
