@@ -78,7 +78,8 @@ def test_inputs_are_what_the_file_says(tmp_path: Path) -> None:
     program = conservative(construct(k))
 
     def verdict(o: Options) -> Any:
-        return numeric.check(k, program, {}, {}, 0, numeric.interpreter(program), numeric.scalar_steps(program), described=o.described("squares"))
+        engine, steps = numeric.interpreter(program), numeric.scalar_steps(program)
+        return numeric.check(k, program, {}, {}, 0, engine, steps, described=o.described("squares"))
 
     path = tmp_path / "inputs.json"
     path.write_text(json.dumps({"squares": {"data": {"I": {"range": [0, 0]}}, "scalars": {}, "test": []}}))
