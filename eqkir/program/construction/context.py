@@ -15,7 +15,7 @@ from eqkir.program.abstract import BOUND, Abstract
 from eqkir.program.construction import relation_formats, relation_loops, relation_ops  # noqa: F401  registers the expansions
 from eqkir.program.construction.codes import CODES, STAGE, Fault
 from eqkir.program.construction.compare import Compare
-from eqkir.program.construction.placing import effects_of
+from eqkir.program.construction.pairing import effects_of
 from eqkir.program.construction.realised import realised
 from eqkir.program.model import Program
 from eqkir.program.serialize import from_json, to_json
