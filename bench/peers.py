@@ -108,6 +108,8 @@ EAGER: dict[str, Eager] = {
     "rms_norm_bf16": lambda t, s: F.rms_norm(t["X"], (s["N"],), t["W"], s["eps"]),
     "fused_add_rms_norm_bf16": _add_rms_norm,
     "group_norm_f32": lambda t, s: F.group_norm(t["X"].flatten(1, 2), s["G"], t["W"].flatten(), t["B"].flatten(), s["eps"]),
+    "global_max_pool_f32": lambda t, s: t["X"].amax((2, 3)),
+    "keys_to_cache_bf16": lambda t, s: ((x := t["K"].transpose(0, 1)).contiguous(), x.float().abs().amax(2)),
     "instance_norm_f32": lambda t, s: F.instance_norm(t["X"], eps=s["eps"]),
     "batch_norm_infer_f32": lambda t, s: F.batch_norm(t["X"], t["mean"], t["variance"], t["W"], t["B"], False, 0.0, s["eps"]),
     "layer_norm_backward_dx_bf16": _layer_norm_dx,

@@ -139,6 +139,12 @@ def attention_decode_paged(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     return {"O": Out(o3[0], o3[1], n, o3[2]), "M": Out(m2[0], m2[1], d), "L": Out(t2[0], t2[1], n)}
 
 
+@formula("keys_to_cache_bf16")
+def keys_to_cache(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
+    k = xp.permute(v["K"], 1, 0, 2)
+    return {"C": Out(k, n=0), "A": Out(xp.amax(abs(k), 2), n=0)}
+
+
 @formula("attention_combine_bf16")
 def attention_combine(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     m = v["M"]

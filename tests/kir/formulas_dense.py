@@ -297,6 +297,10 @@ WANT: dict[str, Any] = {
     "rope_half_bf16": rope_half, "rope_interleaved_bf16": rope_interleaved,
     "group_norm_f32": lambda t: standardised(t["X"], (2, 3)) * t["W"][..., None] + t["B"][..., None],
     "instance_norm_f32": lambda t: standardised(t["X"], (2, 3)),
+    "global_max_pool_f32": lambda t: t["X"].max((2, 3), initial=-np.inf),
+    "keys_to_cache_bf16": lambda t: {
+        "C": t["K"].swapaxes(0, 1), "A": np.abs(t["K"]).max(2, initial=-np.inf).T,
+    },
     "batch_norm_infer_f32": lambda t: (t["X"] - t["mean"][:, None]) / np.sqrt(t["variance"] + 1e-5)[:, None] * t["W"][:, None]
     + t["B"][:, None],
     "layer_norm_backward_dx_bf16": layer_norm_dx, "layer_norm_backward_dwdb_bf16": layer_norm_dwdb,
