@@ -142,6 +142,8 @@ MODELS: list[Line] = [
         "attention_decode_paged_bf16", {"B": 32, "H": 8, "G": 4, "D": 128, "P": 64, "pages": 4096, "slots": 128}, peers="L", scalars=_SCALE,
         data={"table": {"permutation": "pages"}, "lengths": {"constant": 8192}}, flops="4*B*H*G*P*128*D", rate="bf16",
     ),
+    line("key_norm_attention_f32", {"S": 8192, "T": 8192, "D": 128}, flops="4*S*T*D", rate="f32", peers="E C", scalars=_SCALE),
+    line("alibi_attention_bf16", {"H": 64, "S": 1024, "T": 1024, "D": 128}, flops="4*H*S*T*D", rate="bf16", peers="E C", scalars=_SCALE),
     line("keys_to_cache_bf16", {"T": 65536, "H": 32, "D": 128}, peers="E C"),
     line("attention_combine_bf16", {"B": 32, "H": 8, "G": 4, "D": 128, "P": 64}, peers="E"),
     line(
