@@ -109,7 +109,7 @@ def attempt(
             stores += [made] if made else []
         except EqkirError as e:
             raise values.placed(e, site.pointer, site.op) from None
-    stores += kept_effects(values)
+    stores = sorted([*stores, *kept_effects(values)], key=lambda e: e.when)
     return finish(values, stores, interface(values))
 
 
@@ -209,7 +209,7 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops if p not in site.inner)
     valid = running(v, site.inner, valid)
     alias = v.effects.alias[name]
-    out = Effect(name, alias, site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops, site.inner)
+    out = Effect(name, alias, site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops, site.inner, site.when)
     if mode not in PLAIN_MODES:
         out = replace(out, order=getattr(op, "order", "relaxed"))
     if isinstance(op, (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicCompareExchange)) and op.results:

@@ -12,6 +12,7 @@ import pytest
 from eqkir.emit.triton import emit
 from eqkir.emit.triton.checks import Case as Launch
 from eqkir.emit.triton.checks import interpret_batch
+from eqkir.emit.triton.legality import check
 from eqkir.kir.builder import Builder
 from eqkir.kir.envelope import compare, envelope
 from eqkir.kir.inputs import make_inputs
@@ -101,11 +102,12 @@ def test_candidates_agree(case: Case) -> None:
 @each
 def test_emitted_code_agrees(case: Case) -> None:
     kernel, _ = made(case.name)
-    artifacts = [emit(p) for p in candidates(case.name)[:3]]
+    spelled = [(emit(p), p) for p in candidates(case.name) if not check(p)][:2]
+    assert spelled
     row = case.rows[1]
     given = make_inputs(kernel, row, 1, "plain", None, case.scalars)
     expected = envelope(kernel, clone(given), row)
-    for x, p in zip(artifacts, candidates(case.name), strict=False):
+    for x, p in spelled:
         if not fits(p, row):
             continue
         got = clone(given)

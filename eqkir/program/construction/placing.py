@@ -351,7 +351,7 @@ def carries_of(c: Compare, puts: dict[tuple[str, int], list[tuple[Put, Group]]])
         scope, depth = e.scopes[op.results[k]], len(outer)
         for n, last in ((FIRST, False), (NEXT, True)):
             loops, inner = ((*info.outer, region), (*outer, region)) if last else (info.outer, outer)
-            site = CarrySite(op, c.pointer, depth + n, scope, loops, (), inner, k, path, last, region)  # type: ignore[arg-type]
+            site = CarrySite(op, c.pointer, depth + n, scope, loops, (), inner, 0, k, path, last, region)  # type: ignore[arg-type]
             mine = puts.pop((name, depth + n), [])
             if len(mine) != 1 or mine[0][0].mode != "store":
                 out += c.fault("folds-complete", f"carry {k} of the loop {region} is kept by {len(mine)} stores of version {depth + n}")
@@ -368,7 +368,8 @@ def carries_of(c: Compare, puts: dict[tuple[str, int], list[tuple[Put, Group]]])
 def effect(c: Compare, site: StoreSite, name: str, puts: dict[tuple[str, int], list[tuple[Put, Group]]]) -> Faults:
     """One effect; the stores that it may be are taken out of `puts`."""
     first: Faults | None = None
-    known = c.candidates(name)
+    versions = {s.version for s in c.r.effects.stores if target(s) == name}
+    known = sorted(c.candidates(name), key=lambda view: len(versions ^ {p.version for p in c.fills.get(view, ())}))
     for view in known:
         mine = puts.get((view, site.version), [])
         if len(mine) != 1:
