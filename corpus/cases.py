@@ -106,6 +106,7 @@ _TOKENS = {"I": {"around": "X"}}
 _SPREAD = {"uniform": [-2.0, 2.0]}
 #: kernel -> view -> what its contents are; see `corpus.data`
 DATA: dict[str, dict[str, Any]] = {
+    "private_permuted": {"I": {"permuted": "N"}},
     **dict.fromkeys(("embedding_bf16", "embedding_backward_f32", "index_add_f32"), _IDS),
     "cross_entropy_bf16": {"T": {"around": "N"}},
     "alibi_attention_bf16": {"slope": {"uniform": [0.1, 1.0]}},

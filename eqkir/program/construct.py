@@ -197,7 +197,8 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
         member = v.member(a) if a in v.regions else None
         valid = valid if member is None else both(v, valid, member)
     v.env = outer
-    if v.is_const(valid, "false"):
+    keeps = isinstance(op, (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicCompareExchange)) and bool(op.results)
+    if v.is_const(valid, "false") and not keeps:
         return None, dims
     node = v.const(0, v.element(name)) if value is None else v.node(*v.operand(value, at))
     if isinstance(op, kir.AtomicCompareExchange):
@@ -212,7 +213,7 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     out = Effect(name, alias, site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops, site.inner, site.when)
     if mode not in PLAIN_MODES:
         out = replace(out, order=getattr(op, "order", "relaxed"))
-    if isinstance(op, (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicCompareExchange)) and op.results:
+    if keeps:
         kept = tuple(map(v.fold, (*v.owner(op.results[0]), *at)))
         out = replace(out, into=op.results[0], at=kept, into_alias=v.effects.alias[op.results[0]])
         v.env = outer

@@ -73,7 +73,7 @@ FAMILY: dict[str, tuple[str, ...]] = {
     "quantize": ("RedTree", "RedLoop", "RedNTree", "RedNLoop"),
 }
 MODES = {f"atomic_{fn}": fn for fn in ("add", "max", "min", "and", "or", "xor")} | {
-    "store": "store", "unique_scatter": "unique", "atomic_store": "put", "atomic_exchange": "exchange",
+    "store": "store", "unique_scatter": "unique", "atomic_store": "put", "atomic_load": "get", "atomic_exchange": "exchange",
     "atomic_compare_exchange": "compare_exchange",
 }  # fmt: skip
 POINTWISE = {

@@ -160,6 +160,9 @@ class Memory:
         m = m.astype(bool)  # a mask may come as integers
         GUARD.check(p, m, v.itemsize, True)
         p, v, m = (np.ascontiguousarray(a) for a in np.broadcast_arrays(p, v, m))
+        if v.dtype.kind == "f" and "XCHG" in str(op).upper():  # of bits
+            word = np.dtype(f"u{v.itemsize}")
+            return _memory.atomic_rmw(op, p, v.view(word), m, sem).view(v.dtype)
         if v.dtype in SMALL_NP:  # one addition after another, each rounded
             if "ADD" not in str(op).upper():
                 raise ValueError(f"{op} of {v.dtype}")
