@@ -41,7 +41,7 @@ WITNESSES = {
     "batch_norm_infer_f32": "fused multiply and add",
     "adamw_f32": "fused multiply and subtract",
     "mla_decode_bf16": "contractions that start at a sum",
-    "moe_align": "loops of a store that change places",
+    "instance_norm_f32": "loops of a store that change places",
 }
 
 
