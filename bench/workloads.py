@@ -90,7 +90,7 @@ def entry(kernel: str, shapes: dict[str, int], options: dict[str, Any]) -> dict[
         out |= {"flops_formula": options["flops"], "flops": int(eval(options["flops"], {}, sizes)), "flop_dtype": options["rate"]}
     if "permit" in options:
         out["permit"] = sorted(options["permit"])
-    if notes := [options["note"]] * ("note" in options) + [f"permits {p}" for p in options.get("permit", ())]:
+    if notes := [*filter(None, [options.get("note")]), *(f"permits {p}" for p in options.get("permit", ()))]:
         out["note"] = "; ".join(notes)
     if kernel in NAMED and (kernel != "gemm_nn_bf16" or set(shapes.values()) == {4096}):
         out["priority"] = 1
