@@ -50,6 +50,17 @@ def _layer_norm_dwdb(t: Tensors, s: dict[str, Any]) -> Any:
     return (g * (t["X"].float() - t["mean"][..., None]) * t["rstd"][..., None]).sum(1), g.sum(1)
 
 
+def _key_norm_attention(t: Tensors, s: dict[str, Any]) -> Any:
+    k = t["K"] * (t["K"].square().mean(1, keepdim=True) + 1e-6).rsqrt()
+    return torch.softmax(t["Q"] @ k.t() * s["scale"], 1) @ t["V"]
+
+
+def _alibi_attention(t: Tensors, s: dict[str, Any]) -> Any:
+    d = torch.arange(s["S"], device=t["Q"].device)[:, None] - torch.arange(s["T"], device=t["Q"].device)
+    scores = (t["Q"] @ t["K"].transpose(1, 2)).float() * s["scale"] - t["slope"][:, None, None] * d.abs()
+    return torch.softmax(torch.where(d >= 0, scores, -1e9), 2).to(t["V"].dtype) @ t["V"]
+
+
 def _softmax_backward(t: Tensors, s: dict[str, Any]) -> Any:
     y, g = t["Y"].float(), t["DY"].float()
     return (y * (g - (y * g).sum(1, keepdim=True))).to(t["Y"].dtype)
@@ -108,6 +119,10 @@ EAGER: dict[str, Eager] = {
     "rms_norm_bf16": lambda t, s: F.rms_norm(t["X"], (s["N"],), t["W"], s["eps"]),
     "fused_add_rms_norm_bf16": _add_rms_norm,
     "group_norm_f32": lambda t, s: F.group_norm(t["X"].flatten(1, 2), s["G"], t["W"].flatten(), t["B"].flatten(), s["eps"]),
+    "global_max_pool_f32": lambda t, s: t["X"].amax((2, 3)),
+    "keys_to_cache_bf16": lambda t, s: ((x := t["K"].transpose(0, 1)).contiguous(), x.float().abs().amax(2)),
+    "key_norm_attention_f32": _key_norm_attention,
+    "alibi_attention_bf16": _alibi_attention,
     "instance_norm_f32": lambda t, s: F.instance_norm(t["X"], eps=s["eps"]),
     "batch_norm_infer_f32": lambda t, s: F.batch_norm(t["X"], t["mean"], t["variance"], t["W"], t["B"], False, 0.0, s["eps"]),
     "layer_norm_backward_dx_bf16": _layer_norm_dx,

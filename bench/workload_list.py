@@ -39,6 +39,7 @@ DENSE: list[Line] = [
     *(line(k, HALF, peers="E C") for k in ("rms_norm_bf16", "fused_add_rms_norm_bf16")),
     line("group_norm_f32", {"N": 112, "G": 8, "C": 8, "L": 262144}, peers="E C"),
     line("instance_norm_f32", {"N": 112, "C": 64, "H": 512, "W": 512}, peers="E C"),
+    line("global_max_pool_f32", {"N": 112, "C": 64, "H": 512, "W": 512}, peers="E C"),
     line("batch_norm_infer_f32", {"N": 112, "C": 64, "L": 262144}, peers="E C"),
     line("layer_norm_backward_dx_bf16", ROWS, peers="E C"),
     line("softmax_backward_bf16", ROWS, peers="E C"),
@@ -141,6 +142,9 @@ MODELS: list[Line] = [
         "attention_decode_paged_bf16", {"B": 32, "H": 8, "G": 4, "D": 128, "P": 64, "pages": 4096, "slots": 128}, peers="L", scalars=_SCALE,
         data={"table": {"permutation": "pages"}, "lengths": {"constant": 8192}}, flops="4*B*H*G*P*128*D", rate="bf16",
     ),
+    line("key_norm_attention_f32", {"S": 8192, "T": 8192, "D": 128}, flops="4*S*T*D", rate="f32", peers="E C", scalars=_SCALE),
+    line("alibi_attention_bf16", {"H": 64, "S": 1024, "T": 1024, "D": 128}, flops="4*H*S*T*D", rate="bf16", peers="E C", scalars=_SCALE),
+    line("keys_to_cache_bf16", {"T": 65536, "H": 32, "D": 128}, peers="E C"),
     line("attention_combine_bf16", {"B": 32, "H": 8, "G": 4, "D": 128, "P": 64}, peers="E"),
     line(
         "varlen_attention_bf16", {"T": sum(_LENGTHS), "H": 32, "D": 128, "E": len(_LENGTHS) + 1}, peers="L", rate="bf16", scalars=_SCALE,

@@ -201,8 +201,20 @@ def mla_decode(k: Builder) -> None:
     O[:, :, :] = normalised(state).cast("bf16")
 
 
+@kernel(name="keys_to_cache_bf16")
+def keys_to_cache(k: Builder) -> None:
+    """Keys into a cache laid out by heads, with the largest magnitude of each for a later scale."""
+    T, H, D = k.symbols("T", "H", "D")
+    K, C = k.view("K", "in", "bf16", (T, H, D)), k.view("C", "out", "bf16", (H, T, D))
+    A = k.view("A", "out", "f32", (H, T))
+    k.noalias(K, C, A)
+    x = K[:, :, :].cast("f32").transpose(1, 0, 2)
+    A[:, :] = x.abs().max(axis=2)
+    C[:, :, :] = x.cast("bf16")
+
+
 KERNELS = [
     attention("attention_fwd_bf16"), attention("attention_causal_bf16", "causal"), attention("attention_window_bf16", "window"),
     attention("attention_bias_bf16", bias=True), attention_gqa, softmax_attention, attention_decode_paged, attention_combine,
-    varlen_attention, mla_decode,
+    varlen_attention, mla_decode, keys_to_cache,
 ]  # fmt: skip

@@ -36,6 +36,7 @@ from corpus import (
     sparse,
     statespace,
     structure,
+    textbook,
     transforms,
 )
 from corpus.pending import PENDING
@@ -50,7 +51,7 @@ JSON, PENDING_JSON = ROOT / "corpus" / "json", ROOT / "corpus" / "pending"
 SHAPES, PENDING_SHAPES = ROOT / "tests" / "corpus_shapes.json", ROOT / "tests" / "pending_shapes.json"
 SCRIPTS = (
     pointwise, normalize, reduction, contraction, structure, rotary, norms, losses, scans, encoded, convolution, attention,
-    attention_backward, statespace, sparse, counting, randomness, optimizers, selection, transforms, linalg, sequences, distance,
+    attention_backward, textbook, statespace, sparse, counting, randomness, optimizers, selection, transforms, linalg, sequences, distance,
     iteration, language, bands,
 )  # fmt: skip
 

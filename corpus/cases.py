@@ -14,6 +14,7 @@ ROWS: dict[str, list[Row]] = {
     "rope_interleaved_bf16": [(1, 1, 1, 1), (2, 5, 3, 7), (1, 7, 2, 17), (0, 3, 2, 4), (2, 3, 1, 0)],
     "group_norm_f32": [(1, 1, 1, 1), (2, 3, 5, 7), (3, 2, 1, 33), (0, 2, 3, 4), (2, 3, 4, 1)],
     "instance_norm_f32": [(1, 1, 1, 1), (2, 3, 5, 7), (3, 2, 11, 3), (0, 2, 3, 4), (2, 3, 1, 37)],
+    "global_max_pool_f32": [(1, 1, 1, 1), (2, 3, 5, 7), (3, 2, 11, 3), (0, 2, 3, 4), (2, 3, 1, 37), (2, 3, 0, 4)],
     "batch_norm_infer_f32": [(1, 1, 1), (2, 3, 35), (5, 17, 7), (0, 3, 5), (2, 0, 3), (3, 5, 0)],
     "layer_norm_backward_dwdb_bf16": [(1, 1, 1), (3, 7, 19), (2, 33, 5), (5, 0, 3), (0, 3, 2), (2, 3, 0)],
     "sum_parts_f32": [(1, 1), (7, 19), (33, 35), (0, 5), (3, 0)],
@@ -37,6 +38,8 @@ ROWS: dict[str, list[Row]] = {
         ("attention_fwd_bf16", "attention_causal_bf16", "attention_window_bf16", "attention_bias_bf16", "softmax_attention_bf16"),
         [(1, 1, 1, 1, 1), (2, 3, 5, 7, 4), (1, 2, 9, 19, 8), (2, 1, 7, 3, 4), (1, 2, 3, 0, 4), (0, 2, 3, 5, 4)],
     ),
+    "key_norm_attention_f32": [(1, 1, 1), (5, 7, 4), (9, 19, 8), (17, 3, 5), (3, 0, 4), (0, 5, 4)],
+    "alibi_attention_bf16": [(1, 1, 1, 1), (3, 5, 7, 4), (2, 9, 19, 8), (2, 7, 3, 5), (2, 3, 0, 4), (0, 3, 5, 4)],
     "attention_gqa_bf16": [(1, 1, 1, 1, 1, 1), (2, 3, 2, 5, 7, 4), (1, 2, 3, 4, 19, 8), (1, 2, 2, 3, 0, 4), (0, 2, 1, 3, 5, 4)],
     "attention_decode_paged_bf16": [(1, 1, 1, 1, 1, 1, 1), (2, 1, 3, 3, 2, 4, 2), (3, 2, 1, 2, 3, 3, 3), (0, 1, 1, 2, 1, 2, 1)],
     "attention_combine_bf16": [(1, 1, 1, 1, 1), (2, 3, 2, 7, 5), (1, 2, 3, 4, 0), (0, 2, 1, 3, 2)],
@@ -103,8 +106,10 @@ _TOKENS = {"I": {"around": "X"}}
 _SPREAD = {"uniform": [-2.0, 2.0]}
 #: kernel -> view -> what its contents are; see `corpus.data`
 DATA: dict[str, dict[str, Any]] = {
+    "private_permuted": {"I": {"permuted": "N"}},
     **dict.fromkeys(("embedding_bf16", "embedding_backward_f32", "index_add_f32"), _IDS),
     "cross_entropy_bf16": {"T": {"around": "N"}},
+    "alibi_attention_bf16": {"slope": {"uniform": [0.1, 1.0]}},
     "kl_div_bf16": {"T": {"uniform": [0.0, 1.0]}},
     "batch_norm_infer_f32": {"variance": {"uniform": [0.1, 2.0]}},
     "layer_norm_backward_dx_bf16": {"rstd": {"uniform": [0.5, 2.0]}},

@@ -47,7 +47,7 @@ def overrides(kernel: Kernel, data: Mapping[str, Any], symbols: Mapping[str, int
 def _make(
     kind: str, what: Any, shape: tuple[int, ...], rng: np.random.Generator, symbols: Mapping[str, int], made: Mapping[str, Array]
 ) -> Array:
-    n = int(evaluate(extent_expr(what), symbols)) if kind in ("offsets", "below", "upto", "around", "distinct") else 0
+    n = int(evaluate(extent_expr(what), symbols)) if kind in ("offsets", "below", "upto", "around", "distinct", "permuted") else 0
     match kind:
         case "offsets":
             inner = np.sort(rng.integers(0, n + 1, max(shape[0] - 2, 0)))
@@ -61,6 +61,8 @@ def _make(
         case "distinct":
             order = rng.permutation(n)
             return np.where(rng.random(n) < 0.1, -1, order)
+        case "permuted":
+            return rng.permutation(n)
         case "range":
             return rng.integers(what[0], what[1], shape, endpoint=True)
         case "uniform":

@@ -112,6 +112,30 @@ def iteration_private_unwritten(k: Builder) -> None:
 
 
 @kernel
+def private_counts(k: Builder) -> None:
+    """A zeroed buffer of every row counts what the row brings."""
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "u8", (M, N)), k.view("Y", "out", "i32", (M, 16))
+    k.noalias(X, Y)
+    with k.parallel(M) as m:
+        counts = k.buffer("i32", (16,), 0)
+        counts.scatter_reduce("add", (X[m, :] & 15).cast("index"), k.const(1, "i32"))
+        Y[m, :] = counts[:] * 2
+
+
+@kernel
+def private_permuted(k: Builder) -> None:
+    """A buffer of every row without initial value: that a permutation fills it is its author's word."""
+    M, N = k.symbols("M", "N")
+    I, X, Y = k.view("I", "in", "i32", (N,)), k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "f32", (M, N))
+    k.noalias(I, X, Y)
+    with k.parallel(M) as m:
+        row = k.buffer("f32", (N,))
+        row.unique_scatter(I[:], X[m, :])
+        Y[m, :] = row[:]
+
+
+@kernel
 def workspace_transpose(k: Builder) -> None:
     """A buffer of the whole kernel that one forall fills and another reads elsewhere."""
     M, N = k.symbols("M", "N")
@@ -270,7 +294,7 @@ def fold_with_epilogue(k: Builder) -> None:
 KERNELS = [
     fold_sum_rows, fold_last_place, scan_running_sum, sign_and_fma, arg_reduce_rows, contract_of_scan, reduce_then_scatter,
     fold_with_epilogue, helper_records, helper_coordinates, helper_effects, carried_record,
-    iteration_private_buffer, iteration_private_unwritten,
+    iteration_private_buffer, iteration_private_unwritten, private_counts, private_permuted,
     workspace_transpose, workspace_counts, split_subregions, approximate_sigmoid,
 ]  # fmt: skip
 HELPERS = [square, fourth_power, place, accumulate]

@@ -75,6 +75,15 @@ def variance(k: Builder) -> None:
     Y[:] = squares / count
 
 
+@kernel(name="global_max_pool_f32")
+def global_max_pool(k: Builder) -> None:
+    """The largest pixel of every channel: a reduction of two axes."""
+    N, C, H, W = k.symbols("N", "C", "H", "W")
+    X, Y = k.view("X", "in", "f32", (N, C, H, W)), k.view("Y", "out", "f32", (N, C))
+    k.noalias(X, Y)
+    Y[:, :] = X[:, :, :, :].max(axis=(2, 3))
+
+
 KERNELS = [
     *(builtin(fn, where) for fn in ("sum", "mean", "max", "prod", "any") for where in AXES),
     *(arg("argmax", where) for where in ("inner", "middle")),

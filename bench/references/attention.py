@@ -139,6 +139,26 @@ def attention_decode_paged(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     return {"O": Out(o3[0], o3[1], n, o3[2]), "M": Out(m2[0], m2[1], d), "L": Out(t2[0], t2[1], n)}
 
 
+@formula("key_norm_attention_f32")
+def key_norm_attention(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
+    k = v["K"] / xp.sqrt(xp.sum(v["K"] * v["K"], 1, True) / max(s["D"], 1) + 1e-6)
+    o = attend(xp, v["Q"][None], k[None], v["V"][None], s["scale"])
+    return {"O": shaped(o, tuple(v["Q"].shape))}
+
+
+@formula("alibi_attention_bf16")
+def alibi_attention(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
+    d = xp.f64(xp.arange(s["S"])[:, None] - xp.arange(s["T"]))
+    bias = xp.where(d >= 0.0, -v["slope"][:, None, None] * abs(d), -1.0e9)
+    return {"O": attend(xp, v["Q"], v["K"], v["V"], s["scale"], bias=bias)}
+
+
+@formula("keys_to_cache_bf16")
+def keys_to_cache(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
+    k = xp.permute(v["K"], 1, 0, 2)
+    return {"C": Out(k, n=0), "A": Out(xp.amax(abs(k), 2), n=0)}
+
+
 @formula("attention_combine_bf16")
 def attention_combine(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     m = v["M"]

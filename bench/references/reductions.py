@@ -42,6 +42,11 @@ def min_index(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     return {"Y": Out(xp.amin(v["X"], 2), n=0), "I": xp.argmin(v["X"], 2)}
 
 
+@formula("global_max_pool_f32")
+def global_max_pool(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
+    return {"Y": Out(xp.amax(xp.amax(v["X"], 3), 2), n=0)}
+
+
 @formula("variance_f32")
 def variance(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     x, n = v["X"], s["N"]

@@ -62,6 +62,7 @@ class StoreSite:
     loops: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     inner: tuple[str, ...] = ()  # the ordered loops among them
+    when: int = 0  # its place in program order, counted together with the starts and ends of loops
 
 
 @dataclass
@@ -80,6 +81,7 @@ class Effects:
     loops: dict[str, LoopInfo] = field(default_factory=dict)
     #: results of atomic operations that hold old values: buffers that the operation fills, in version 1
     kept: frozenset[str] = frozenset()
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)  # loop -> its start and end in program order
     ordered: frozenset[str] = frozenset()
     inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)  # (class, version) -> ordered loops where it lives
 
@@ -121,6 +123,7 @@ class _Walk:
     def __init__(self, kernel: Kernel, ordered: frozenset[str]) -> None:
         self.out = Effects(alias_classes([p for p in kernel.params if isinstance(p, View)], kernel.noalias), ordered=ordered)
         self.current: dict[int, int] = {}
+        self.clock = 0
 
     def version(self, c: int, inner: tuple[str, ...]) -> int:
         """The next version of a class."""
@@ -152,10 +155,10 @@ class _Walk:
                 self.version(c, place.inner[: depth + 1])
             if op.init is not None:
                 version = self.version(c, place.inner)
-                out.stores.append(StoreSite(op, at, version, place.scope, place.loops, place.conditions, place.inner))
+                self.store(op, at, version, place)
         elif isinstance(op, (kir.Write, kir.AtomicLoad, kir.AtomicCompareExchange)):
             version = self.version(out.alias.get(op.view, -1), place.inner)
-            out.stores.append(StoreSite(op, at, version, place.scope, place.loops, place.conditions, place.inner))
+            self.store(op, at, version, place)
             if op.results:
                 out.alias[op.results[0]] = 1 + max(out.alias.values(), default=-1)
                 out.versions[op.results[0]] = 1
@@ -189,6 +192,13 @@ class _Walk:
             for c in classes:
                 self.version(c, place.inner)
 
+    def store(self, op: Any, at: str, version: int, place: _Place) -> None:
+        self.out.stores.append(StoreSite(op, at, version, place.scope, place.loops, place.conditions, place.inner, self.tick()))
+
+    def tick(self) -> int:
+        self.clock += 1
+        return self.clock
+
     def written(self, op: Op) -> list[int]:
         """Alias classes, known before the operation, that something inside it writes."""
         todo, found = [op], set[int]()
@@ -212,7 +222,9 @@ class _Walk:
         conditions = (*place.conditions, ("alive", key), ("active", key)) if left else place.conditions
         if isinstance(op, kir.For):
             out.points[r.args[0].id] = (op.domain, place.scope, key)
+        start = self.tick()
         self.region(r, at, _Place(place.scope, loops, conditions, len(conditions), key if left else "", place.inner))
+        out.spans[key] = start, self.tick()
 
 
 def effects(kernel: Kernel, pointer: str = "", ordered: Iterable[str] = ()) -> Effects:

@@ -127,6 +127,8 @@ class _Text:
                 return f"({t[0]} {INFIX[n.attrs[0]]} {t[1]})"
             case "Un" | "Bin" | "Tri":
                 return f"{n.attrs[0]}({', '.join(map(_outer, t))})"
+            case "Permit":
+                return f"{n.attrs[0].replace(' ', '+')}({_outer(t[0])})"
             case "Cast":
                 return f"{n.attrs[0]}({_outer(t[0])})"
             case "Bitcast":

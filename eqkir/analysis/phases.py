@@ -21,14 +21,20 @@ from eqkir.analysis.worksets import Read, Write, conflict, ordered, parts
 Level = tuple[int, ...]
 
 
+class NoOrder(Exception):
+    """No order of stores, reads and copies gives every read its value."""
+
+
 @dataclass
 class Plan:
-    """`phases`: store indices by phase; `copies`: (phase, load node) of loaded values kept in a workspace; `reads_copy`: (store, load).
+    """`phases`: store indices by phase; `copies`: (phase, load node) of loaded values kept in a workspace; `reads_copy`: (store, load);
+    `copy_reads`: (load, load): the first one's copy is made with the second one's.
     Inside ordered loops: `levels` of stores, and (axes of the loops, level) of copies."""
 
     phases: list[list[int]]
     copies: list[tuple[int, int]] = field(default_factory=list)
     reads_copy: frozenset[tuple[int, int]] = frozenset()
+    copy_reads: frozenset[tuple[int, int]] = frozenset()
     levels: dict[int, Level] = field(default_factory=dict)
     inside: dict[int, tuple[tuple[str, ...], Level]] = field(default_factory=dict)
 
@@ -44,14 +50,18 @@ def safe(r: Read, w: Write, same: bool, own: Sequence[str], facts: Facts) -> boo
 
 
 def plan(writes: Sequence[Write], own: Sequence[str], facts: Facts) -> Plan:
-    """Phases of a group in which no read comes too late and no store too early; copies only where no order helps."""
+    """Phases of a group in which no read comes too late and no store too early; copies only where no order helps. Raises NoOrder."""
     out = Plan([])
     users: set[tuple[int, int]] = set()
+    nested: set[tuple[int, int]] = set()
 
     def block(members: Sequence[int], axes: tuple[str, ...], level: Level, phase: int | None) -> None:
-        b = next(b for b in (_Block(writes, members, axes, own, facts, late) for late in (False, True)) if b.level is not None)
-        assert b.level is not None, "program order is an order"
+        b = next((b for b in (_Block(writes, members, axes, own, facts, late) for late in (False, True)) if b.level is not None), None)
+        if b is None or b.level is None:
+            raise NoOrder
         users.update(b.users)
+        nested.update(b.nested)
+        nested.update((n, m) for k, n in b.users for m in b.copied[n].under if (k, m) in users and m not in b.copied)
         if phase is None:
             out.phases.extend([] for _ in range(max(b.level, default=-1) + 1))
         here = [at if phase is None else phase for at in b.level]
@@ -72,7 +82,7 @@ def plan(writes: Sequence[Write], own: Sequence[str], facts: Facts) -> Plan:
     block(range(len(writes)), (), (), None)
     for members in out.phases:
         members.sort()
-    out.reads_copy = frozenset(users)
+    out.reads_copy, out.copy_reads = frozenset(users), frozenset(nested)
     return out
 
 
@@ -111,6 +121,7 @@ class _Block:
             self.item[k] = self.items.index(name)
         self.copied: dict[int, Read] = {}
         self.users: list[tuple[int, int]] = []
+        self.nested: list[tuple[int, int]] = []  # copies that are made with other copies
         #: (a, b, 1): a's level before b's; (a, b, 0): not after
         self.edges: list[tuple[int, int, int]] = []
         for k in members:
@@ -138,7 +149,7 @@ class _Block:
         over = [j for j in mine if w[j].alias == r.alias and w[j].version > r.version]
         made = [j for j in mine if any(x.alias == r.alias and x.version <= r.version for x in parts(w[j]))]
         unsafe = [j for j in over if not self.safe(k, j, r)]
-        early = self.late and any(j < k for j in over)
+        early = self.late and len(r.inner) == self.depth and any(j < k for j in over)
         if r.late:
             return
         if early or any(not self.apart(j, k) for j in unsafe):
@@ -153,7 +164,23 @@ class _Block:
         same = self.plain(k) and self.plain(j) and (j == k or w[j].nest(own) == w[k].nest(own))
         return safe(r, w[j], same, own, self.facts)
 
+    def below(self) -> None:
+        """What a copy's coordinates are loaded from is read before it is overwritten, or from a copy itself."""
+        reads = {r.node: r for k in self.members for r in self.writes[k].reads if len(r.inner) >= self.depth}
+        todo = list(self.copied)
+        while todo:
+            node = todo.pop()
+            for m in self.copied[node].under:
+                r = reads.get(m)
+                if r is None or not any(self.writes[j].alias == r.alias and self.writes[j].version > r.version for j in self.members):
+                    continue
+                if m not in self.copied:
+                    self.copied[m] = r
+                    todo.append(m)
+                self.nested.append((node, m))
+
     def copies(self) -> None:
+        self.below()
         w, base = self.writes, len(self.items)
         for n, r in enumerate(self.copied.values(), base):
             for j in self.members:
@@ -162,6 +189,7 @@ class _Block:
                     self.edges.append((n, i, 1) if w[j].version > r.version else (i, n, 1))
         number = {node: base + n for n, node in enumerate(self.copied)}
         self.edges += [(number[node], self.item[k], 1) for k, node in self.users]
+        self.edges += [(number[m], number[node], 1) for node, m in self.nested]
 
 
 def _levels(n: int, edges: Sequence[tuple[int, int, int]]) -> list[int] | None:
@@ -179,4 +207,4 @@ def _levels(n: int, edges: Sequence[tuple[int, int, int]]) -> list[int] | None:
     return None
 
 
-__all__ = ["Level", "Plan", "plan", "safe"]
+__all__ = ["Level", "NoOrder", "Plan", "plan", "safe"]

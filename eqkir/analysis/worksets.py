@@ -37,6 +37,7 @@ class Read:
     scope: Scope = frozenset()
     inner: tuple[str, ...] = ()  # axes of the ordered loops inside which its version lives
     late: bool = False  # read at the end of a step, by the next states of an ordered loop
+    under: tuple[int, ...] = ()  # loads that its coordinates or its validity depend on
 
 
 @dataclass(frozen=True)

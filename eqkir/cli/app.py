@@ -57,6 +57,9 @@ def optimize(
     shape: Shape = None,
     check: Annotated[str, typer.Option("--check", help="none, static, numeric, compile or all")] = "static",
     limit: Limit = None,
+    inputs: Annotated[
+        Path | None, typer.Option("--inputs", help="JSON: kernel -> {data, scalars} of the inputs that it is checked with")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Optimize every kernel of PATHS and emit it."""
@@ -66,6 +69,7 @@ def optimize(
     options = command.options(
         target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor,
         cost_model=cost_model, seed=seed, check=check, limits=command.parse_limits(limit or []),
+        inputs=command.read_inputs(inputs),
     )  # fmt: skip
     raise typer.Exit(command.main(paths, out, jobs, options, json))
 

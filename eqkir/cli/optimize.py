@@ -24,12 +24,12 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?", re.ASCII)
 def options(
     *, target: str, shapes: Mapping[str, Any], rules: Sequence[str] | None = None, without: Sequence[str] | None = None,
     permit: Sequence[str] | None = None, extractor: str = "greedy-dag", cost_model: str = "roofline", seed: int = 0, check: str = "static",
-    limits: Mapping[str, float] | None = None,
+    limits: Mapping[str, float] | None = None, inputs: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Options:  # fmt: skip
     """Options from the command line; names are looked up now. Raises EqkirError with stage ``options`` (usage)."""
     o = Options(
         target=target, shapes=shapes, rules=tuple(rules or ()), without=_split(without), permit=_split(permit), extractor=extractor,
-        cost_model=cost_model, seed=seed, check=check, limits=limits or {},
+        cost_model=cost_model, seed=seed, check=check, limits=limits or {}, inputs=inputs or {},
     )  # fmt: skip
     from eqkir.driver.validate import validate
 
@@ -49,6 +49,26 @@ def parse_limits(texts: Sequence[str]) -> dict[str, float]:
             raise fail(codes.USAGE, f"{t!r} is not NAME=NUMBER", accepted="enodes=20000", stage="options")
         out[name.strip()] = float(value)
     return out
+
+
+def read_inputs(path: Path | None) -> dict[str, dict[str, Any]]:
+    """What the inputs of kernels are like: kernel -> ``data`` (entries of `eqkir.kir.input_data` by view) and ``scalars``; other keys are
+    left alone. Raises EqkirError EQK-RUN-INPUTS."""
+    if path is None:
+        return {}
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as e:
+        raise fail(codes.INPUTS, f"{path}: {str(e)[:200]}", accepted="a JSON object: kernel -> {data, scalars}", stage="options") from None
+    well = isinstance(found, dict) and all(
+        isinstance(e, dict)
+        and all(isinstance(e.get(k, {}), dict) for k in ("data", "scalars"))
+        and all(isinstance(x, dict) and len(x) == 1 for x in e.get("data", {}).values())
+        for e in found.values()
+    )
+    if not well:
+        raise fail(codes.INPUTS, f"{path} describes no inputs", accepted="a JSON object: kernel -> {data, scalars}", stage="options")
+    return {k: {x: e[x] for x in ("data", "scalars") if x in e} for k, e in found.items()}
 
 
 def main(paths: Sequence[Path], out: Path | None, jobs: int, options: Options, as_json: bool) -> int:

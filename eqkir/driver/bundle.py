@@ -50,6 +50,8 @@ def write_bundle(root: Path, kernel: str | None, kir: str, options: Options, tra
         elif source.is_file():
             shutil.copyfile(source, copy)
         rules.append(str(copy))
+    if options.inputs:
+        write_atomic(folder / "inputs.json", canonical(dict(options.inputs)))
     command = replay(folder / "kir.json", replace(options, shapes=_own(kir, options.shapes)), rules)
     write_atomic(folder / "options.json", canonical({**options.to_json(), "check": options.check, "rules": rules}))
     write_atomic(folder / "versions.json", canonical(versions()))
@@ -66,6 +68,8 @@ def replay(kir: Path, options: Options, rules: list[str]) -> str:
     for flag, values in (("--rules", rules), ("--without", sorted(o.without)), ("--permit", sorted(o.permit))):
         for v in values:
             words += [flag, v]
+    if o.inputs:
+        words += ["--inputs", str(kir.with_name("inputs.json"))]
     if o.shapes:
         words += ["--shape", ",".join(f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in sorted(o.shapes.items()))]
     for k, number in sorted(o.limits.items()):

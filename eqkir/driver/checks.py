@@ -110,7 +110,7 @@ def launches(chain: Chain, program: Program) -> list[_Launch]:
     small = numeric.assignment(chain.kernel, pinned, SMALL)
     for own in numeric.cases(chain.kernel, pinned, chain.options.seed, numeric.scalar_steps(conservative(chain.abstract))):
         for c in (own, numeric.Case(small, own.variant, own.seed)):
-            args = make_inputs(chain.kernel, c.symbols, c.seed, c.variant, chain.constexprs)
+            args = make_inputs(chain.kernel, c.symbols, c.seed, c.variant, chain.constexprs, *chain.options.described(chain.kernel.name))
             values = integers(c.symbols, args)
             if instances(program, values) <= INSTANCES and (n := steps(program, values)) <= STEPS:
                 break

@@ -48,7 +48,8 @@ USAGE = register("EQK-RUN-USAGE", "an option that is not known", "The message li
 INPUTS = register(
     "EQK-RUN-INPUTS",
     "inputs that do not fit the kernel",
-    "An .npz of inputs holds one array for each view that is read, named like the view, of the view's shape and dtype.",
+    "An .npz of inputs holds one array for each view that is read, named like the view, of the view's shape and dtype. A JSON file of "
+    "--inputs says what inputs are like: kernel -> {data: {view: entry}, scalars: {name: number}}.",
 )
 CAPABILITY = register(
     "EQK-RUN-CAPABILITY",

@@ -123,8 +123,9 @@ def numeric_check(chain: Chain, o: Outcome) -> None:
     start = time.perf_counter()
     engine, steps = numeric.interpreter(chain.program), numeric.scalar_steps(chain.initial)
     v = numeric.check(
-        chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, engine, steps, permit=chain.options.permit
-    )
+        chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, engine, steps, permit=chain.options.permit,
+        described=chain.options.described(chain.kernel.name),
+    )  # fmt: skip
     details = {**v.to_json(), "seconds": time.perf_counter() - start}
     record(o, "numeric", v.ok, details, "; ".join(v.mistakes) or "no case could be compared", codes.NUMERIC)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from eqkir.base.diagnostics import EqkirError
 from eqkir.base.expr import evaluate
+from eqkir.kir import inputs
 from eqkir.kir.envelope import compare, envelope
 from eqkir.kir.inputs import make_inputs
 from eqkir.kir.memory import ViewArg, clone
@@ -23,11 +24,12 @@ from eqkir.program.model import Program
 #: the k-th symbol takes the k-th number: ones, primes, just past powers of two, mixed small ones, and multiples of many blocks
 PATTERNS = ((1, 1, 1, 1), (5, 17, 7, 11), (33, 40, 19, 3), (2, 130, 5, 13), (32, 64, 16, 16))
 #: layouts and contents tried beyond the plain ones, on the second pattern
-VARIANTS = ("special", "strided", "transposed", "offset", "negative", "broadcast", "overlap")
+VARIANTS = inputs.VARIANTS[1:]
 MAX_PINNED = 1 << 20  # elements of a view up to which pinned extents are run as they are
 #: steps of the conservative program, which takes an element at a time, up to which a pattern is run as it is
 MAX_STEPS = 1 << 22
 
+Described = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 Engine = Callable[[Mapping[str, Any], Mapping[str, int]], Mapping[str, ViewArg]]
 Steps = Callable[[Mapping[str, int]], int]
 
@@ -133,15 +135,15 @@ def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int, steps: Steps) ->
 
 def check(
     kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, steps: Steps,
-    stop: int = 3, permit: Collection[str] = (),
+    stop: int = 3, permit: Collection[str] = (), described: Described = (None, None),
 ) -> Verdict:  # fmt: skip
     """Compare an engine with the reference's envelope, under the permissions `permit`, on all cases; at most `stop` mistakes are
-    collected."""
+    collected. `described`: scalars and entries of `kir.input_data` that the caller knows."""
     v = Verdict()
     if large(kernel, pinned):
         pinned = {}
     for c in cases(kernel, pinned, seed, steps):
-        args = make_inputs(kernel, c.symbols, c.seed, c.variant, constexprs)
+        args = make_inputs(kernel, c.symbols, c.seed, c.variant, constexprs, *described)
         if not holds(program, c.symbols, args):
             v.unmet += 1
             continue

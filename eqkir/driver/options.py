@@ -23,7 +23,8 @@ CHECKS: dict[str, tuple[str, ...]] = {
 class Options:
     """`shapes`: values that pin symbols, integer scalars and constexprs; `rules`: rule files or folders from outside; `without`: families
     switched off (``all`` stands for every one); `permit`: numerical permissions; `limits`: see `eqkir.rules.saturate`, and
-    ``job_seconds``, the bound on one kernel's whole job; `top`: how many of the best candidates to emit."""
+    ``job_seconds``, the bound on one kernel's whole job; `top`: how many of the best candidates to emit; `inputs`: kernel -> what its
+    checked inputs are like (`data` by view, `scalars`), beside what follows from the kernel."""
 
     target: str = "triton:nvidia-h200"
     shapes: Mapping[str, Any] = field(default_factory=dict)
@@ -36,6 +37,7 @@ class Options:
     check: str = "static"
     limits: Mapping[str, float] = field(default_factory=dict)
     top: int = 1
+    inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.check not in CHECKS:
@@ -48,6 +50,11 @@ class Options:
     @property
     def job_seconds(self) -> float:
         return float(self.limits.get("job_seconds", 600))
+
+    def described(self, kernel: str) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+        """(`scalars`, `data`) of a kernel's inputs."""
+        entry = self.inputs.get(kernel, {})
+        return entry.get("scalars"), entry.get("data")
 
     def to_json(self) -> dict[str, Any]:
         """Everything that may change the result, in a canonical order."""

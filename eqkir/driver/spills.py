@@ -45,7 +45,10 @@ def replacement(
             continue
         if n and "numeric" in options.checks:
             engine, steps = numeric.interpreter(program), numeric.scalar_steps(chain.initial)
-            v = numeric.check(chain.kernel, program, chain.constexprs, chain.extents, options.seed, engine, steps, permit=options.permit)
+            v = numeric.check(
+                chain.kernel, program, chain.constexprs, chain.extents, options.seed, engine, steps, permit=options.permit,
+                described=options.described(chain.kernel.name),
+            )  # fmt: skip
             if not v.ok:
                 passed.append({"digest": "", "cost": c["cost"], "why": f"{codes.NUMERIC}: {'; '.join(v.mistakes)}"})
                 continue

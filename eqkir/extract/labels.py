@@ -26,12 +26,12 @@ class LabelTable:
 
     def __init__(
         self, axes: Iterable[Axis], rows: Sequence[Row], extents: Extents, warp_size: int,
-        between: Mapping[str, tuple[float, int]] | None = None,
+        between: Mapping[str, tuple[float, int, float]] | None = None,
     ) -> None:  # fmt: skip
         self.axes = {a.name: a for a in axes}
         self.rows = list(rows)
         self.extents = extents
-        self.between = between or {}  # axis -> members between its bounds, number of bounds
+        self.between = between or {}  # axis -> members between its bounds, number of bounds, part of cases
         self.n = len(self.rows)
         self._values = [r.values for r in self.rows]
         self.ones: Floats = np.ones(self.n)
@@ -67,8 +67,8 @@ class LabelTable:
             every = np.asarray(np.ceil(self.extent(label) / self.step(label)))
             if not narrowed(label) or axis_of(label) not in self.between:
                 return every
-            inside, bounds = self.between[axis_of(label)]
-            return np.array([steps(inside, s, n, bounds) for s, n in zip(self.step(label), every, strict=True)])
+            inside, bounds, part = self.between[axis_of(label)]
+            return np.array([steps(inside, s, n, bounds, part) for s, n in zip(self.step(label), every, strict=True)])
 
     def active(self, label: str) -> Floats:
         """Lanes that hold members of the axis, averaged over its pieces."""

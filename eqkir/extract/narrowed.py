@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 
 from eqkir.base.expr import Expr, Int, atoms, evaluate
 from eqkir.extract.extents import Extents
-from eqkir.program.abi import Axis
+from eqkir.program.abi import Axis, axis_of
 from eqkir.program.abstract import Abstract
 from eqkir.program.model import Item, Let, Loop
 
@@ -44,25 +44,32 @@ def members(axis: Axis, lo: Expr | None, hi: Expr | None, axes: Mapping[str, Axi
     return total / max(1, count)
 
 
-def steps(inside: float, step: float, pieces: float, bounds: int) -> float:
-    """Expected steps of a loop: a bound lies in the middle of a step on average."""
-    return min(pieces, max(1.0, inside / max(1.0, step) + 0.5 * bounds))
+def steps(inside: float, step: float, pieces: float, bounds: int, part: float) -> float:
+    """Expected steps of a loop that is taken in `part` of all cases: a bound lies in the middle of a step on average."""
+    return part * min(pieces, max(1.0, inside / max(1.0, step) + 0.5 * bounds))
 
 
-def of_abstract(p: Abstract, extents: Extents) -> dict[str, tuple[float, int]]:
-    """Axis with bounds -> (expected members between them, number of bounds)."""
+def taken(names: Iterable[str], axes: Mapping[str, Axis], extents: Extents) -> float:
+    """In which part of all cases results are observed, where that varies along these axes: a block meets two members of loops around it."""
+    return min([1.0, *(2.0 / max(1, extents.estimate(axes[a].extent)) for a in names if axes[a].kind in ("loop", "strict"))])
+
+
+def of_abstract(p: Abstract, extents: Extents) -> dict[str, tuple[float, int, float]]:
+    """Axis with bounds -> (expected members between them, number of bounds, part of cases in which the loop is taken)."""
     axes = {a.name: a for a in p.axes}
     out = {}
     for name, ends in (p.ranges.bounds if p.ranges else {}).items():
-        lo, hi = (p.nodes[i].attrs[0] if i >= 0 else None for i in ends)
-        out[name] = members(axes[name], lo, hi, axes, extents), sum(i >= 0 for i in ends)
+        lo, hi = (p.nodes[i].attrs[0] if i >= 0 else None for i in ends[:2])
+        part = taken(sorted(p.free(ends[2])), axes, extents) if ends[2] >= 0 else 1.0
+        out[name] = members(axes[name], lo, hi, axes, extents), sum(i >= 0 for i in ends[:2]), part
     return out
 
 
-def of_loop(loop: Loop, defs: Mapping[int, Let], axes: Mapping[str, Axis], extents: Extents) -> tuple[float, int]:
+def of_loop(loop: Loop, defs: Mapping[int, Let], axes: Mapping[str, Axis], extents: Extents) -> tuple[float, int, float]:
     """The same for one loop of a structured program."""
     lo, hi = (defs[i].attrs[0] if i in defs and defs[i].op == "Index" else None for i in (loop.lo, loop.hi))
-    return members(axes[loop.axis], lo, hi, axes, extents), len(loop.ends)
+    part = taken([axis_of(d) for d in defs[loop.on].dims], axes, extents) if loop.on in defs else 1.0
+    return members(axes[loop.axis], lo, hi, axes, extents), sum(i >= 0 for i in (loop.lo, loop.hi)), part
 
 
 def definitions(items: tuple[Item, ...]) -> dict[int, Let]:

@@ -26,7 +26,13 @@ from eqkir.kir.input_uses import infer_entries
 from eqkir.kir.memory import ViewArg, row_major
 from eqkir.kir.model import Constexpr, Kernel, Scalar, View
 
-VARIANTS: Final = ("plain", "special", "strided", "transposed", "offset", "negative", "broadcast", "overlap")
+#: contents, layouts, and views that share memory: ``overlap`` in part, ``alias`` element for element
+VARIANTS: Final = (
+    "plain", "special", "strided", "transposed", "offset", "negative", "broadcast", "overlap", "alias", "zeros", "magnified", "edges",
+)  # fmt: skip
+CONTENTS: Final = ("special", "zeros", "magnified", "edges")
+#: magnified floats: the power of two that they are multiplied by, as a part of the largest exponent
+MAGNIFIED: Final = 0.4
 
 
 def make_inputs(
@@ -63,7 +69,7 @@ def make_inputs(
                 extents[p.id] = int(scalar)
         elif isinstance(p, View):
             shape = tuple(e if isinstance(e, int) else extents[e] for e in p.shape)
-            layout = "plain" if variant == "overlap" else variant
+            layout = "plain" if variant in ("overlap", "alias", *CONTENTS) else variant
             kind = next(iter(entries[p.id]), "") if p.id in entries and p.role != "out" else ""
             if kind:
                 x = make(entries[p.id], shape, rng, extents, made).astype(NUMPY[p.dtype])
@@ -71,10 +77,10 @@ def make_inputs(
                 made[p.id] = _sprinkle(x, p.dtype, rng) if special else x
                 layout = "plain" if layout == "broadcast" and (kind in STRUCTURED or p.id in counted) else layout
             else:
-                made[p.id] = contents(p, shape, rng, variant == "special")
+                made[p.id] = contents(p, shape, rng, variant)
             out[p.id] = place(made[p.id], layout, rng, p.role == "in")
-    if variant == "overlap":
-        _overlap(kernel, out, set(entries))
+    if variant in ("overlap", "alias"):
+        (_overlap if variant == "overlap" else _alias)(kernel, out, set(entries))
     return out
 
 
@@ -88,17 +94,28 @@ def poison(dtype: str, shape: tuple[int, ...]) -> Array:
     return np.frombuffer(b"\xa5" * NUMPY[dtype].itemsize, NUMPY[dtype]).repeat(math.prod(shape)).reshape(shape)
 
 
-def contents(p: View, shape: tuple[int, ...], rng: np.random.Generator, special: bool) -> Array:
-    """Data of one view: normal floats; integers small in one half of the elements, of full range in the other."""
+def contents(p: View, shape: tuple[int, ...], rng: np.random.Generator, variant: str = "plain") -> Array:
+    """Data of one view: normal floats; integers small in one half of the elements, of full range in the other. Variants: ``special`` floats
+    now and then, all ``zeros``, ``magnified`` floats, ``edges`` of the dtype and what is next to them. What an `out` view holds before is
+    poison (a bool has no value that is none: true and false by turns)."""
     dtype = p.dtype
     if p.role == "out":
-        return poison(dtype, shape)
+        return np.asarray(rng.random(shape) < 0.5) if dtype == "bool" else poison(dtype, shape)
+    if variant == "zeros":
+        return np.zeros(shape, NUMPY[dtype])
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)
     if dtype in FLOATS:
         x = narrow(rng.standard_normal(shape), dtype)
-        return _sprinkle(x, dtype, rng) if special else x
+        if variant == "magnified":
+            return narrow(x.astype(np.float64) * 2.0 ** int(MAGNIFIED * math.log2(FORMATS[dtype].max)), dtype)
+        if variant == "edges":
+            return _chosen(edges(dtype), x, 0.5, rng)
+        return _sprinkle(x, dtype, rng) if variant == "special" else x
     info = np.iinfo(NUMPY[dtype])
+    if variant == "edges":
+        extremes = np.asarray([info.min, info.min + 1, info.max - 1, info.max, 0, 1], NUMPY[dtype])
+        return _chosen(extremes, np.ones(shape, NUMPY[dtype]), 0.9, rng)
     full = rng.integers(info.min, info.max, shape, NUMPY[dtype], endpoint=True)
     small = rng.integers(0 if info.min == 0 else -8, 9, shape).astype(NUMPY[dtype])
     return np.where(rng.random(shape) < 0.5, small, full).astype(NUMPY[dtype])
@@ -112,11 +129,23 @@ def special_values(dtype: str) -> Array:
     return narrow(np.asarray([*both, np.nan, *([] if dtype == "f8e4m3fn" else [np.inf, -np.inf])]), dtype)
 
 
+def edges(dtype: str) -> Array:
+    """±0, ±1 and their neighbours, ±smallest subnormal and normal: finite, and far from overflow."""
+    f = FORMATS[dtype]
+    step = 2.0 ** (1 - f.p)
+    positive = [0.0, 1.0, 1.0 + step, 1.0 - step / 2, f.tiny, 2.0**f.emin, 2.0**f.emin - f.tiny]
+    return narrow(np.asarray([s * v for v in positive for s in (1.0, -1.0)]), dtype)
+
+
 def _sprinkle(x: Array, dtype: str, rng: np.random.Generator) -> Array:
     """Special values in every few hundredths of the elements: most rows of a small tensor see one or none, some several."""
-    values = special_values(dtype)
+    return _chosen(special_values(dtype), x, 0.04, rng)
+
+
+def _chosen(values: Array, x: Array, part: float, rng: np.random.Generator) -> Array:
+    """A part of the elements replaced by values of a list."""
     chosen = values[rng.integers(0, len(values), x.shape)]
-    return np.where(rng.random(x.shape) < 0.04, chosen, x).astype(x.dtype)
+    return np.where(rng.random(x.shape) < part, chosen, x).astype(x.dtype)
 
 
 # ------------------------------------------------------------------------------------------------ layout
@@ -162,6 +191,22 @@ def place(data: Array, layout: str, rng: np.random.Generator, readonly: bool) ->
 def poison_like(data: Array, size: int) -> Array:
     """Poisoned memory for `size` elements of `data`'s dtype."""
     return poison(next(k for k, v in NUMPY.items() if v == data.dtype), (size,)).copy()
+
+
+def _alias(kernel: Kernel, args: dict[str, ViewArg | Any], fixed: set[str]) -> None:
+    """Let each written view be a readable view of its dtype and shape, element for element, where no noalias set holds both and none is
+    `fixed`: in-place calls of kernels that are not declared so. The readable one keeps its data."""
+    params = [p for p in kernel.params if isinstance(p, View)]
+    used = set(fixed)
+    for w in params:
+        if w.role == "in" or w.id in used:
+            continue
+        for r in params:
+            apart = r.id == w.id or r.id in used or any(r.id in g and w.id in g for g in kernel.noalias)
+            if not apart and r.dtype == w.dtype and r.role != "out" and args[r.id].shape == args[w.id].shape:
+                args[w.id] = args[r.id]
+                used |= {w.id, r.id}
+                break
 
 
 def _overlap(kernel: Kernel, args: dict[str, ViewArg | Any], fixed: set[str]) -> None:

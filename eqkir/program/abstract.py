@@ -14,6 +14,7 @@ Bin        (fn,)                       a, b                           kir binary
 Tri        (fn,)                       a, b, c                        ``select`` (cond, x, y), ``fma``
 Cast       (dtype,)                    a
 Bitcast    (dtype,)                    a
+Permit     (what,)                     a                              `a`, or anything that the permissions of that one value allow for it
 Red        (fn, axis)                  a                              built-in reduction over one axis; `a` has that axis free
 RedN       (axis, n)                   idents…, elems…, comb…         generic reduction; `comb` is closed over Arg nodes
 Arg        (side, i)                                                  formal of a combine region: side ``l`` or ``r``, component i

@@ -109,7 +109,7 @@ def attempt(
             stores += [made] if made else []
         except EqkirError as e:
             raise values.placed(e, site.pointer, site.op) from None
-    stores += kept_effects(values)
+    stores = sorted([*stores, *kept_effects(values)], key=lambda e: e.when)
     return finish(values, stores, interface(values))
 
 
@@ -197,7 +197,8 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
         member = v.member(a) if a in v.regions else None
         valid = valid if member is None else both(v, valid, member)
     v.env = outer
-    if v.is_const(valid, "false"):
+    keeps = isinstance(op, (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicCompareExchange)) and bool(op.results)
+    if v.is_const(valid, "false") and not keeps:
         return None, dims
     node = v.const(0, v.element(name)) if value is None else v.node(*v.operand(value, at))
     if isinstance(op, kir.AtomicCompareExchange):
@@ -209,10 +210,10 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
     loops = tuple((p, v.point_axis.get(p, "")) for p in site.loops if p not in site.inner)
     valid = running(v, site.inner, valid)
     alias = v.effects.alias[name]
-    out = Effect(name, alias, site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops, site.inner)
+    out = Effect(name, alias, site.version, exprs, deps, node, valid, tuple(axes), scope, site.pointer, mode, loops, site.inner, site.when)
     if mode not in PLAIN_MODES:
         out = replace(out, order=getattr(op, "order", "relaxed"))
-    if isinstance(op, (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicCompareExchange)) and op.results:
+    if keeps:
         kept = tuple(map(v.fold, (*v.owner(op.results[0]), *at)))
         out = replace(out, into=op.results[0], at=kept, into_alias=v.effects.alias[op.results[0]])
         v.env = outer

@@ -45,6 +45,12 @@ LOOP_STORE = register(
     "scalars, points of a `parallel` around the loop that are proven independent, and what is read inside the loop as it was before to be "
     "read at coordinates that the step does not choose. Folds over slices hold no stores.",
 )  # fmt: skip
+ORDER = register(
+    "EQK-CON-ORDER", "no order of loads and stores gives every load its value",
+    "Views that may overlap are read before what is stored over them, or copied first. No copy can be made of an element whose place is "
+    "known only after it was overwritten, nor of one that a step of a loop chooses. Declare the views disjoint (`noalias`), or keep the "
+    "whole tensor in a buffer first.",
+)  # fmt: skip
 SCAN = register(
     "EQK-CON-SCAN", "a scan or state inside an ordered loop is read under another index map than its own",
     "A scan is read along its own axis, or kept in a workspace; inside an ordered loop no workspace is filled.",

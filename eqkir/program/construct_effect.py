@@ -25,6 +25,7 @@ class Effect:
     mode: str = "store"  # or ``unique``: declared injective; or how it combines with what is there
     loops: tuple[tuple[str, str], ...] = ()  # loops around it whose iterations are independent, and their axes
     inner: tuple[str, ...] = ()  # regions of the ordered loops around it, outermost first
+    when: int = 0  # its place in program order
     order: str = ""  # of an atomic operation
     into: str = ""  # the workspace that keeps old values (a result of the operation), at the coordinates `at`, and its alias class
     at: tuple[Expr, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from eqkir.analysis.coords import normal
-from eqkir.analysis.phases import Level, Plan, plan
+from eqkir.analysis.phases import Level, NoOrder, Plan, plan
 from eqkir.analysis.worksets import Write, groups
 from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import literal
@@ -14,12 +14,12 @@ from eqkir.base.expr import Coord, Expr, floordiv, substitute
 from eqkir.kir.model import Buffer
 from eqkir.program.abi import Abi, Axis, ViewParam
 from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, axes_in, bound_axis
-from eqkir.program.construct_codes import ATOMIC, LOOP_STORE, STAGE
+from eqkir.program.construct_codes import ATOMIC, LOOP_STORE, ORDER, STAGE
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_groups import Watched, changed, copy_axes, facts_of, independent, named, placed, reachable, separated, useful
 from eqkir.program.construct_keep import number
 from eqkir.program.construct_nests import renamed
-from eqkir.program.construct_states import shared
+from eqkir.program.construct_states import open_forms, shared
 from eqkir.program.construct_values import Values
 from eqkir.program.lower import SCANS, scan_axis
 from eqkir.program.ops import PLAIN_MODES
@@ -45,11 +45,25 @@ def finish(v: Values, stores: Sequence[Effect], abi: Abi) -> Abstract:
             one = [changed(v, e, change) for e, (change, _) in zip(mine, merged, strict=True)]
             apart, writes, own = separated(v, one, facts)
             if frozenset().union(*(more for _, more in merged)) <= frozenset(own):
-                out.group(f"g{n}", apart, own, plan(writes, own, v.facts))
+                out.group(f"g{n}", apart, own, planned(v, apart, writes, own))
                 continue
         apart, writes, own = separated(v, mine, facts)
-        out.group(f"g{n}", apart, own, plan(writes, own, v.facts))
+        out.group(f"g{n}", apart, own, planned(v, apart, writes, own))
     return out.program()
+
+
+def planned(v: Values, effects: Sequence[Effect], writes: Sequence[Write], own: tuple[str, ...]) -> Plan:
+    """The plan of a group. Raises EQK-CON-ORDER where there is none, or where it copies what only a step of a loop can name."""
+    try:
+        p = plan(writes, own, v.facts)
+    except NoOrder:
+        what = "an element that is read after it may have been overwritten, at a place that is not known before"
+        raise fail(ORDER, what, effects[-1].pointer, "views that are declared disjoint (noalias)", STAGE) from None
+    for _, load in p.copies:
+        if open_forms(v.program, load):
+            what = f"{v.program.nodes[load].attrs[0]} is read where the state of a loop says, after it may have been overwritten"
+            raise fail(ORDER, what, effects[-1].pointer, "views that are declared disjoint (noalias)", STAGE)
+    return p
 
 
 class _Finished:
@@ -87,7 +101,7 @@ class _Finished:
         for phase, load in p.copies:
             steps, level = p.inside.get(load, ((), ()))
             w, axes, _ = copies[load]
-            c = _Copier(self, names.at(level), {}, states)
+            c = _Copier(self, names.at(level), {m: copies[m] for n, m in sorted(p.copy_reads) if n == load}, states)
             ixs = tuple(Coord(c.names[a]) for a in axes)
             phases[phase].append(Put(w.name, len(steps) + 1, ixs, c.node(load), self.out.const("true", "bool")))
         copiers: dict[tuple[frozenset[int], Level], _Copier] = {}
@@ -112,9 +126,11 @@ class _Finished:
                     raise fail(LOOP_STORE, what, e.pointer, "views that are declared disjoint (noalias)", STAGE)
 
     def copied(self, load: int, own: tuple[str, ...], steps: tuple[str, ...]) -> tuple[str, ...]:
-        """Axes of the copy of a loaded value. Raises EQK-CON-LOOP-STORE for one that exists inside a loop only that changes it."""
+        """Axes of the copy of a loaded value. Raises EQK-CON-LOOP-STORE for one whose place is known in the steps of a loop only."""
         axes, ordered = copy_axes(self.source, load, own, steps), {x.axis for x in self.v.ordered.values()}
-        if ordered.intersection(axes):
+        nodes = [self.source.nodes[i] for i in reachable(self.source, (load,))]
+        later = {n.attrs[0] for n in nodes if n.op in ("State", "WState")} - set(steps)
+        if later & ordered or any(a in ordered and self.v.kind_of[a] == "while" for a in axes):
             what = f"{self.source.nodes[load].attrs[0]}, as it was before a loop that overwrites it, is read where the step says"
             raise fail(LOOP_STORE, what, accepted="a copy in a buffer before the loop", stage=STAGE)
         return axes

@@ -44,12 +44,21 @@ def separated(v: Values, mine: list[Effect], facts: FactsOf) -> tuple[list[Effec
     for _ in range(RENAMINGS):
         writes = facts(mine)
         own = instance_axes(writes, v.facts)
-        again = conflicts(v, mine, writes, own)
+        again = conflicts(v, mine, writes, own) or crowded(v, mine)
         if not again:
             return mine, writes, own
         new = Renamer(v, again, frozenset(a for e in mine for a in e.axes))
         mine = [replace(e, value=new.node(e.value), valid=new.node(e.valid), deps=tuple(map(new.node, e.deps))) for e in mine]
     raise fail(LOOPS, "the loops of a store cannot be told apart", mine[0].pointer, stage=STAGE)
+
+
+def crowded(v: Values, effects: Sequence[Effect]) -> dict[int, frozenset[str]]:
+    """Loops with conditions of their own over an axis that another such loop of the group has -> all axes of such loops."""
+    p = v.program
+    loops = [i for i in reachable(p, [r for e in effects for r in e.roots]) if p.nodes[i].op == "While"]
+    taken: dict[str, int] = {}
+    again = [i for i in loops if taken.setdefault(p.nodes[i].attrs[0], i) != i]
+    return dict.fromkeys(again, frozenset(taken))
 
 
 def placed(v: Values, stores: Sequence[Effect]) -> list[Effect]:
@@ -164,6 +173,7 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
         reads.append(Read(
             i, n.attrs[0], alias[n.attrs[0]], n.attrs[1], n.attrs[2], p.free(i), i in direct, spans.get(i, frozenset()),
             len(n.args) > 2, v.load_scopes[i], v.home(*n.attrs[:2]), i not in prompt,
+            tuple(m for m in watched.under(i) if m != i),
         ))  # fmt: skip
     atomic = e.mode not in PLAIN_MODES
     mapped = frozenset(e.axes) if atomic else frozenset().union(*(coords(x) for x in e.ixs), *(p.free(d) for d in e.deps))

@@ -25,7 +25,8 @@ Tiers = tuple[frozenset[str], ...]
 
 def scanned(p: Abstract, roots: Sequence[int]) -> frozenset[str]:
     """Axes along which values below are scanned."""
-    return frozenset(scan_axis(p.nodes[i]) for i in below(p, roots) if p.nodes[i].op in SCANS)
+    found = {scan_axis(p.nodes[i]) for i in below(p, roots) if p.nodes[i].op in SCANS}
+    return frozenset(a for a in found if not a.endswith(".m"))  # a scan along a slice stays inside it
 
 
 def tiers(ixs: Sequence[Expr], own: Iterable[str], last: frozenset[str] = frozenset()) -> Tiers:
@@ -97,7 +98,8 @@ def misplaced(p: Abstract, stores: Iterable[tuple[tuple[int, ...], Tiers]]) -> l
     for i, path in places(p, stores):
         n = p.nodes[i]
         source = p.nodes[n.args[0]] if n.op == "Pick" else n
-        if source.op in SCANS and n.op != "ScanN" and (not path or path[-1] != {scan_axis(source)}):
+        inside = source.op in SCANS and scan_axis(source).endswith(".m")
+        if source.op in SCANS and not inside and n.op != "ScanN" and (not path or path[-1] != {scan_axis(source)}):
             out[i] = None
     return sorted(out)
 

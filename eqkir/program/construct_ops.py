@@ -37,21 +37,27 @@ def _indices(v: Values, op: kir.Indices, n: int, ixs: Ixs) -> Steps:
 
 
 # ------------------------------------------------------------------------------------------------ pointwise
-@construction("unary", "fn x")
+@construction("unary", "fn x approximate flush_to_zero")
 def _unary(v: Values, op: kir.Unary, n: int, ixs: Ixs) -> Steps:
     a = yield v.operand(op.x, ixs)
     dtype = v.program.nodes[a].dtype
     folded = ix.inverted(v, a) if op.fn == "not" and dtype == "bool" else ix.negative(v, a) if op.fn == "neg" and dtype == "index" else None
-    return v.make("Un", (op.fn,), (a,), v.dtype(op.results[0])) if folded is None else folded
+    return permitted(v, op, v.make("Un", (op.fn,), (a,), v.dtype(op.results[0]))) if folded is None else folded
 
 
-@construction("binary", "fn x y")
+@construction("binary", "fn x y approximate flush_to_zero")
 def _binary(v: Values, op: kir.Binary, n: int, ixs: Ixs) -> Steps:
     a = yield v.operand(op.x, ixs)
     b = yield v.operand(op.y, ixs)
     dtype = v.dtype(op.results[0])
     folded = ix.arithmetic(v, op.fn, a, b) if dtype == "index" else ix.logic(v, op.fn, a, b) if dtype == "bool" else None
-    return v.make("Bin", (op.fn,), (a, b), dtype) if folded is None else folded
+    return permitted(v, op, v.make("Bin", (op.fn,), (a, b), dtype)) if folded is None else folded
+
+
+def permitted(v: Values, op: kir.Unary | kir.Binary, node: int) -> int:
+    """The value with its own permissions, which are part of what it is."""
+    what = " ".join(p for p in ("approximate", "flush_to_zero") if getattr(op, p))
+    return v.make("Permit", (what,), (node,), v.program.nodes[node].dtype) if what else node
 
 
 @construction("compare", "fn x y")

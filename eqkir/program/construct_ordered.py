@@ -188,14 +188,17 @@ class Memory:
             ixs.append(x)
             axes += [axis] if axis else []
         at, outer = tuple(ixs), v.effects.around(info.outer)
+        start, end = v.effects.spans[self.region]
         yes = v.const(True, "bool")
         first = v.node(id, at, loop.outer)
-        out = [Effect(self.name, alias, self.depth + 1, self.at(at), (), first, yes, tuple(axes), self.scope, pointer, inner=outer)]
+        place, mine = self.at(at), self.scope
+        out = [Effect(self.name, alias, self.depth + 1, place, (), first, yes, tuple(axes), mine, pointer, inner=outer, when=start)]
         before = partial(loop.carry, "inside", (self.carry, self.path, at))
         value = run(v, after(v, info, self.carry, self.path, at, before, loop.inside), loop.inside)
         inner = (*outer, self.region)
         valid = running(v, inner, yes)
-        out.append(Effect(self.name, alias, self.depth + 3, self.at(at), (), value, valid, tuple(axes), self.scope, pointer, inner=inner))
+        last = self.depth + 3
+        out.append(Effect(self.name, alias, last, place, (), value, valid, tuple(axes), mine, pointer, inner=inner, when=end))
         return out
 
 

@@ -26,7 +26,7 @@ def _scan(v: Values, op: kir.Scan, n: int, ixs: Ixs) -> Steps:
     if extent == ONE:
         return (yield from _along(v, op, n, ixs, None))
     if v.is_slice(extent):
-        raise fail(SLICE, "a scan along a slice", accepted="region_scan", stage=STAGE)
+        return (yield from _along(v, op, n, ixs, _members(v, op, extent, e, others)))
     axis = plain(v, v.fold(extent - ONE - e) if op.reverse else e, extent)
     if axis is not None and axis not in others:
         v.wishes.setdefault(axis, set()).add("reverse" if op.reverse and e != v.coordinate(axis) else "forward")
@@ -38,6 +38,15 @@ def _scan(v: Values, op: kir.Scan, n: int, ixs: Ixs) -> Steps:
         own = (*own[:d], v.fold(extent - ONE - own[d]), *own[d + 1 :])
     node = yield id, own
     return kept(v, node, own, ixs, v.effects.pointers[id])
+
+
+def _members(v: Values, op: kir.Scan, extent: Expr, at: Expr, others: frozenset[str]) -> str:
+    """The mem axis of a scan along a slice, which stays inside the slice. Where a slice begins is no position of a scan's own: prefixes
+    that are exclusive, or run backwards, have none."""
+    found = v.env.slice(extent.args[0]) if extent.op == "sym" else None
+    if op.exclusive or op.reverse or found is None or found[0] != at or found[1] in others:
+        raise fail(SLICE, "a scan along a slice that is exclusive, reversed or read elsewhere", accepted="region_scan", stage=STAGE)
+    return found[1]
 
 
 def _along(v: Values, op: kir.Scan, n: int, ixs: Ixs, axis: str | None) -> Steps:

@@ -89,23 +89,26 @@ def bounds(k: Compiler, x: Loop, extent: int, chunk: int) -> Callable[[Batch], t
     if not x.ends:
         return lambda b: (None, None)
     top = np.iinfo(np.int64).max
-    reads = []
-    for i, fn, pad in ((x.lo, np.min, top), (x.hi, np.max, -top)):
-        dims = k.dims[i] if i >= 0 else ()
-        reads.append((k.full(i, dims), k.active(dims, dims), fn, pad) if i >= 0 else None)
+    dims = tuple(dict.fromkeys(d for i in x.ends for d in k.dims[i]))
+    active, on = k.active(dims, dims), k.full(x.on, dims) if x.on >= 0 else None
+    reads = [k.full(i, dims) if i >= 0 else None for i in (x.lo, x.hi)]
 
-    def edge(b: Batch, n: int, default: int) -> Array:
-        found = reads[n]
-        if found is None:
-            return np.array([default], np.int64)
-        value, active, fn, pad = found
-        v, live = value(b), active(b)
-        v = v if live is None else np.where(live, v, pad)
-        return np.asarray(fn(v, axis=tuple(range(1, v.ndim))) if v.ndim > 1 else v)
+    def live(b: Batch) -> Array:
+        """Which lanes count, of every instance."""
+        every = np.ones((1, *k.sizes(dims)), np.bool_)
+        found = active(b)
+        every = every if found is None else every & found
+        return every if on is None else every & on(b)
+
+    def edge(b: Batch, n: int, default: int, count: Array) -> Array:
+        read, pad = reads[n], (top, -top)[n]
+        v = np.where(count, default if read is None else read(b), pad)
+        return np.asarray((np.min, np.max)[n](v.reshape(len(v), -1), axis=1))
 
     def go(b: Batch) -> tuple[Array, Array]:
-        first = np.clip(edge(b, 0, 0), 0, extent) // chunk
-        return np.broadcast_arrays(first, -(-np.clip(edge(b, 1, extent), 0, extent) // chunk))  # type: ignore[return-value]
+        count = live(b)
+        first = np.clip(edge(b, 0, 0, count), 0, extent) // chunk
+        return np.broadcast_arrays(first, -(-np.clip(edge(b, 1, extent, count), 0, extent) // chunk))  # type: ignore[return-value]
 
     return go
 

@@ -111,6 +111,7 @@ TRANSCENDENTAL: dict[str, Callable[[Array], Array]] = {
     "rsqrt": lambda x: 1.0 / np.sqrt(x), "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log1p": np.log1p,
     "expm1": np.expm1, "sigmoid": _sigmoid, "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
     "atan": np.arctan, "erf": _each(math.erf), "erfc": _each(math.erfc), "i0": _i0, "lgamma": _each(_lgamma1),
+    "exp2_fast": np.exp2, "tanh_fast": np.tanh,
 }  # fmt: skip
 EXACT: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "round_even": np.rint,
@@ -142,7 +143,7 @@ def _extreme(pick: Callable[[Array, Array], Array], fn: str, x: Array, y: Array)
 
 
 _PICK = {"maximum": np.maximum, "minimum": np.minimum, "maximum_num": np.fmax, "minimum_num": np.fmin}
-_ARITH = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+_ARITH = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "div_fast": np.true_divide}
 _COMPARE = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 
 

@@ -75,7 +75,7 @@ def _block(items: tuple[Item, ...], pad: str, names: dict[int, str]) -> list[str
             case Loop():
                 depth = f", {i.stages} stages" if i.stages > 1 else ""
                 until = f" while %{i.cond}" if i.cond >= 0 else ""
-                between = "".join(f" {word} %{b}" for word, b in (("from", i.lo), ("to", i.hi)) if b >= 0)
+                between = "".join(f" {word} %{b}" for word, b in (("from", i.lo), ("to", i.hi), ("where", i.on)) if b >= 0)
                 out.append(f"{pad}for {i.label}{until}{between} (stage {i.stage}{depth}):")
                 out += [f"{pad}  carry %{c.id} = {_call(c)}{_from(c)}{_type(c)}" for c in i.carries]
                 out += [x for c in i.carries for a in c.attrs if isinstance(a, Region) for x in _region(a, pad + "    ")]

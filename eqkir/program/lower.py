@@ -172,6 +172,8 @@ class Realizer:
                 return self.ready(k, RNode("FIndex", own, path, (n.attrs[0], n.dtype), (kids(n.args),)))
             case "Load":
                 return self.ready(k, RNode("FLoad", own, path, (*n.attrs, "ptr"), (kid(n.args[0]), kid(n.args[1]), kids(n.args[2:]))))
+            case "Permit":  # stage -1: the value itself, as a value of its own
+                return self.dag.make(RNode("FReady", None, None, (-1,), (kid(n.args[0]),)))
             case "Pick":
                 return self.dag.make(RNode("FPick", None, None, n.attrs, (kid(n.args[0]),)))
             case "Form":
@@ -185,6 +187,8 @@ class Realizer:
     def carried(self, x: Context, path: Path, k: int, v: int, own: tuple[str, ...]) -> int:
         """A scan or a state: carried by the loop that it stands in, which runs over its axis."""
         n = self.program.nodes[v]
+        if scan_axis(n) in self.facts.members:
+            return self.prefix(x, path, k, v, own)
         if not path or path == FN or path[-1][0] != scan_axis(n):
             raise LowerError(f"{n.op} over {scan_axis(n)} at {path}")
         q = path[-1][2]
@@ -205,6 +209,17 @@ class Realizer:
         cond = here(n.args[2 * c :])
         kids: tuple[Kid, ...] = (before(n.args[:c]), here(n.args[c : 2 * c]), *cond)
         return self.ready(k, RNode("FWState" if cond else "FState", own, path, (n.attrs[1], n.attrs[3]), kids))
+
+    def prefix(self, x: Context, path: Path, k: int, v: int, own: tuple[str, ...]) -> int:
+        """A scan over the members of a slice: of one fragment."""
+        n = self.program.nodes[v]
+        label = self.base[scan_axis(n)]
+        if n.op == "Scan":
+            return self.dag.make(RNode("FScanWhole", own, path, (n.attrs[0], label), (self.at(x, path, k, n.args[0]),)))
+        c = n.attrs[1]
+        ids, elems = (tuple(self.at(x, path, k, i) for i in part) for part in (n.args[:c], n.args[c : 2 * c]))
+        fn = tuple(self.at(frozenset(), FN, 0, i) for i in n.args[2 * c :])
+        return self.dag.make(RNode("FScanNWhole", own, path, (label,), (ids, elems, fn)))
 
     def member(self, x: Context, path: Path, k: int, v: int) -> int:
         """A reduction over the members of a slice: one fragment."""

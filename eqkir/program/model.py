@@ -115,7 +115,8 @@ class Loop:
 
     `lo` and `hi` (>= 0) are values of dtype index before the loop. Let l be the least `lo` and h the greatest `hi` over their active
     lanes: the loop takes the steps from the one that holds l up to the last one that holds a member before h; steps start at multiples
-    of their size. Members that are skipped are neutral for every carry.
+    of their size. Members that are skipped are neutral for every carry. `on` (>= 0) is a bool before the loop: only lanes in which it holds
+    count for l and h, and there is no step where it holds in none; the carries of other lanes reach no effect.
     """
 
     axis: str
@@ -127,11 +128,12 @@ class Loop:
     cond: int = -1
     lo: int = -1
     hi: int = -1
+    on: int = -1
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The bounds that it has."""
-        return tuple(i for i in (self.lo, self.hi) if i >= 0)
+        """What it reads of `lo`, `hi` and `on`."""
+        return tuple(i for i in (self.lo, self.hi, self.on) if i >= 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,8 @@ IMPLS = ("mma", "fma")
 MODES = ("tree", "lanes")
 SIDES = ("l", "r")
 
+#: of f32, within what `approximate` permits of the function without that ending; rules introduce them
+FAST = ("exp2_fast", "tanh_fast", "div_fast")
 UNARY = (
     "neg", "abs", "not", "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "log1p", "expm1", "sigmoid", "tanh", "sin", "cos", "tan",
     "asin", "atan", "erf", "erfc", "i0", "lgamma", "floor", "ceil", "round_even", "isnan", "isinf", "isfinite",

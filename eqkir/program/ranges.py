@@ -5,7 +5,8 @@ its true members by a half space. On the other side the values that depend on th
 masked load its fill, and constants propagate (`Idle`). Where the operand of an operation that binds c becomes the neutral element there,
 or a traversal keeps its states, the members beyond the bound may be skipped; `with_ranges` records such operations and, for each axis,
 the bounds that hold for all of them, as values without the axis. Nothing is narrowed here: that is the choice of rules (ruleset
-``narrow``).
+``narrow``). A loop may be left out altogether where no lane's result is observed, because the only stores of it are invalid there
+(`demands`): a block of packed rows then does the work of the groups that it meets.
 
 ``0 * x`` is 0 for integers. For floats it is NaN where x is an infinity or a NaN, so a product with one zero factor counts as zero
 only under the permission ``zero_products``.
@@ -45,11 +46,11 @@ class Bound:
 
 @dataclass
 class Ranges:
-    """`bounds`: axis -> nodes of the first member and of the end, -1 where the axis has no such bound (values of dtype index, not
-    clamped); `narrows`: (operation, axis) whose members outside are neutral; `slices`: seg axes offered to rules whose folds have the
-    bounds of the axis that they slice."""
+    """`bounds`: axis -> nodes of the first member and of the end (values of dtype index, not clamped), and of where results are observed
+    at all (bool); -1 for what the axis has not; `narrows`: (operation, axis) whose members outside are neutral; `slices`: seg axes
+    offered to rules whose folds have the bounds of the axis that they slice."""
 
-    bounds: dict[str, tuple[int, int]] = field(default_factory=dict)
+    bounds: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     narrows: tuple[tuple[int, str], ...] = ()
     slices: tuple[str, ...] = ()
 
@@ -272,26 +273,72 @@ def with_ranges(p: Abstract, permissions: Sequence[str] = ()) -> Abstract:
         n = p.nodes[i]
         if n.op in BOUND and n.op != "While" and p.axis(bound_axis(n)).kind in KINDS and bound_axis(n) not in inner:
             by_axis.setdefault(bound_axis(n), {})[i] = bounds_of(q, i, zero)
-    bounds: dict[str, tuple[int, int]] = {}
+    wanted = demands(p, reachable(p, puts))
+    bounds: dict[str, tuple[int, int, int]] = {}
     narrows: list[tuple[int, str]] = []
     slices: list[str] = []
     seg = dict(p.sliced)
     for axis, found in by_axis.items():
         common = _common([b for b in found.values() if b])
-        if common:
-            bounds[axis] = _node(q, [b.at for b in common if not b.upper], "max"), _node(q, [b.at for b in common if b.upper], "min")
-            narrows += [(i, axis) for i, b in found.items() if set(common) <= set(b)]
+        ops = [i for i, b in found.items() if set(common) <= set(b)]
+        on = {wanted.get(i, -1) for i in ops}
+        where = on.pop() if len(on) == 1 else -1
+        if common or where >= 0:
+            bounds[axis] = (*_nodes(q, common), where)
+            narrows += [(i, axis) for i in ops]
         tops = [b for i, b in found.items() if p.nodes[i].op == "Red" and p.nodes[i].attrs[0] == "max"]
         if axis in seg and tops and zero and (mine := _common(tops)):
             at = seg[axis]
-            bounds[at] = _node(q, [b.at for b in mine if not b.upper], "max"), _node(q, [b.at for b in mine if b.upper], "min")
+            bounds[at] = (*_nodes(q, mine), -1)
             slices.append(at)
     q.ranges = Ranges(bounds, tuple(narrows), tuple(slices))
     return q
 
 
+def demands(p: Abstract, live: list[int]) -> dict[int, int]:
+    """Operation that binds an axis -> the validity under which alone a store observes its result, where that is one validity that varies
+    along a loop around the store, and can be evaluated where the operation starts.
+
+    The results of such an operation matter to nobody in other lanes: everything between it and the stores is computed lane by lane.
+    Operations inside the body of another one are left to that one.
+    """
+    uses: dict[int, set[int]] = {i: set() for i in live}  # node -> validities, -1: anything else
+    for g in p.groups:
+        for ph in g.phases:
+            for s in ph:
+                uses[s.value].add(s.valid)
+                for j in (s.valid, *s.deps):
+                    uses[j].add(-1)
+    kind = {a.name: a.kind for a in p.axes}
+    for i in reversed(live):  # users first
+        n = p.nodes[i]
+        through = set(n.args)
+        if n.op == "Load":
+            through = {n.args[1]} - {n.args[0], *n.args[2:]}
+        elif n.op in ("Index", "While", *SCANS):
+            through = set()
+        for j in n.args:
+            mine = uses[i] if j in through else {-1}
+            if n.op in BOUND and any(w < 0 or bound_axis(n) in p.free(w) or bound_axis(n) in p.free(j) for w in mine):
+                mine = {-1}
+            uses[j] |= mine
+    out = {}
+    for i in live:
+        n = p.nodes[i]
+        if n.op in BOUND and len(uses[i]) == 1:
+            (w,) = uses[i]
+            axis = bound_axis(n)
+            if w >= 0 and any(kind[a] in ("loop", "strict") for a in p.free(w)) and _simple(p, w, p.free(i), axis):
+                out[i] = w
+    return out
+
+
 def _common(found: list[list[Bound]]) -> list[Bound]:
     return [b for b in found[0] if all(b in x for x in found)] if found else []
+
+
+def _nodes(p: Abstract, found: list[Bound]) -> tuple[int, int]:
+    return _node(p, [b.at for b in found if not b.upper], "max"), _node(p, [b.at for b in found if b.upper], "min")
 
 
 def _node(p: Abstract, ats: list[Expr], fn: str) -> int:

@@ -54,9 +54,12 @@ def schedule(
     options: dict[str, int] | None = None,
     origins: dict[int, str] | None = None,
     inner: dict[tuple[int, int], tuple[str, ...]] | None = None,
-    ranges: dict[Path, tuple[int, int]] | None = None,
+    ranges: dict[Path, tuple[int, int, int]] | None = None,
 ) -> Program:
-    """A structured `Program`. `ranges`: path of a narrowed loop -> nodes of its bounds (-1: none). Raises ScheduleError."""
+    """A structured `Program`. `ranges`: path of a narrowed loop -> nodes of its bounds and of where it counts (-1: none).
+
+    Raises ScheduleError.
+    """
     out, names = [], {}
     whole: set[str] = set()
     for g, s in enumerate(segments):
@@ -80,7 +83,7 @@ def schedule(
 class _Phase:
     def __init__(
         self, dag: Dag, roots: Iterable[int], abi: Abi, axes: tuple[Axis, ...], inner: dict[tuple[int, int], tuple[str, ...]],
-        ranges: dict[Path, tuple[int, int]],
+        ranges: dict[Path, tuple[int, int, int]],
     ) -> None:  # fmt: skip
         self.dag, self.abi, self.inner, self.ranges = dag, abi, inner, ranges
         self.rank = {a.name: i for i, a in enumerate(axes)}
@@ -309,8 +312,8 @@ class _Phase:
             raise ScheduleError("two while loops in one")
         before = self.before.pop(path, [])
         carries += self.scan_carries.pop(path, ())
-        lo, hi = (self.ids[b] if b >= 0 else -1 for b in self.ranges.get(path, (-1, -1)))
-        return [*before, Loop(axis, wide(label), stage, tuple(carries), body, cond=conds[0] if conds else -1, lo=lo, hi=hi)]
+        lo, hi, on = (self.ids[b] if b >= 0 else -1 for b in self.ranges.get(path, (-1, -1, -1)))
+        return [*before, Loop(axis, wide(label), stage, tuple(carries), body, cond=conds[0] if conds else -1, lo=lo, hi=hi, on=on)]
 
     def is_fold(self, i: int) -> bool:
         return self.dag.nodes[i].op in ("FFoldLoop", "FWhile")

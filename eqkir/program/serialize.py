@@ -92,7 +92,7 @@ def _item(x: Item) -> dict[str, Any]:
             carries = [{"carry": c.id, **_head(c, CARRIES), "inits": list(c.inits)} for c in x.carries]
             body = [_item(i) for i in x.body]
             head = {"loop": x.axis, "label": x.label, "stage": x.stage, "stages": x.stages, "carries": carries, "body": body}
-            more = {"while": x.cond, "lo": x.lo, "hi": x.hi}
+            more = {"while": x.cond, "lo": x.lo, "hi": x.hi, "on": x.on}
             return {**head, **{k: v for k, v in more.items() if v >= 0}}
         case Store():
             return {
@@ -261,12 +261,12 @@ def _read_item(r: Reader, depth: int) -> Item:
             r.get("order", "").one_of(("", *MEMORY_ORDERS)), r.get("shared", []).strs(), r.get("into", "").text(),
             tuple(e.expr() for e in r.get("at", []).items()), r.get("scope", "").one_of(("", *SCOPES)),
         )  # fmt: skip
-    optional = ("while", "lo", "hi")
+    optional = ("while", "lo", "hi", "on")
     r.keys(("loop", "label", "stage", "stages", "carries", "body", *optional), optional=optional)
     carries = tuple(_read_carry(x) for x in r.at("carries").items())
     body = tuple(_read_item(x, depth + 1) for x in r.at("body").items())
-    cond, lo, hi = (r.get(k, -1).integer() for k in optional)
-    return Loop(r.at("loop").text(), r.at("label").text(), r.at("stage").integer(), carries, body, r.at("stages").integer(), cond, lo, hi)
+    ends = [r.get(k, -1).integer() for k in optional]
+    return Loop(r.at("loop").text(), r.at("label").text(), r.at("stage").integer(), carries, body, r.at("stages").integer(), *ends)
 
 
 # ------------------------------------------------------------------------------------------------ bytes and digests
@@ -334,7 +334,7 @@ def _renumber(i: Item, ids: dict[int, int]) -> Item:
         case Store():
             return replace(i, value=n(i.value), valid=n(i.valid), deps=ns(i.deps))
         case Loop():
-            lo, hi = (n(b) if b >= 0 else -1 for b in (i.lo, i.hi))
+            lo, hi, on = (n(b) if b >= 0 else -1 for b in (i.lo, i.hi, i.on))
             inits = [ns(c.inits) for c in i.carries]
             phis = [n(c.id) if c.op == "Phi" else None for c in i.carries]
             body = tuple(_renumber(x, ids) for x in i.body)
@@ -342,7 +342,7 @@ def _renumber(i: Item, ids: dict[int, int]) -> Item:
                 replace(c, id=n(c.id) if p is None else p, inits=x, args=ns(c.args), attrs=_attrs(c.attrs))
                 for c, x, p in zip(i.carries, inits, phis, strict=True)
             )
-            return replace(i, carries=carries, body=body, cond=n(i.cond) if i.cond >= 0 else -1, lo=lo, hi=hi)
+            return replace(i, carries=carries, body=body, cond=n(i.cond) if i.cond >= 0 else -1, lo=lo, hi=hi, on=on)
     return i
 
 

@@ -65,6 +65,7 @@ Bin String V V
 Tri String V V V
 Cast String V
 Bitcast String V
+Permit String V
 Arg String i64 String
 Pick i64 V
 Red String String V bound=1

@@ -13,9 +13,10 @@ from eqkir.program.verify_structure import label_of, region_of
 ARITHMETIC = FLOATS - {"f8e4m3fn", "f8e5m2"}  # the 8-bit floats are storage and operands of contractions
 NUMBERS = INTS | ARITHMETIC
 BITS = INTS | {"bool"}
-SAME = {"neg": NUMBERS, "abs": NUMBERS, "not": BITS}
+SAME = {"neg": NUMBERS, "abs": NUMBERS, "not": BITS, **dict.fromkeys(("exp2_fast", "tanh_fast"), frozenset({"f32"}))}
 BINARY = {
     **dict.fromkeys(("add", "sub", "mul", "maximum", "minimum", "maximum_num", "minimum_num"), NUMBERS), "div": ARITHMETIC,
+    "div_fast": frozenset({"f32"}),
     **dict.fromkeys(("floordiv", "mod", "shl", "shr"), INTS), **dict.fromkeys(("and", "or", "xor"), BITS),
     **dict.fromkeys(COMPARE, NUMBERS | {"bool"}),
 }  # fmt: skip

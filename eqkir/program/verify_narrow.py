@@ -7,7 +7,7 @@ neutral summaries, that they are neutral is the author's declaration, which a pr
 iterations reach, as `verify_padding` does. ``0 * x`` is 0 for floats under the program's permission ``zero_products`` only.
 
 In the legal stage a bound is one number for all lanes, the extreme of a fragment; it is beyond every active lane's own bound, and the proof
-takes that of any lane.
+takes that of any lane. Lanes that a bound leaves out because a condition does not hold there must be observed by nothing (`observed`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from eqkir.program.verify_index import Facts
 from eqkir.program.verify_memory import Memory
 from eqkir.program.verify_padding import POINTWISE, Padding, constant, neutral, same, unchanged
 from eqkir.program.verify_scope import Phase, Place, Report, loops
-from eqkir.program.verify_structure import region_of
+from eqkir.program.verify_structure import label_of, region_of
 
 PERMISSION = "zero_products"
 
@@ -55,7 +55,7 @@ def _fault(m: Memory, phase: Phase, at: Place, loop: Loop) -> str:
     legal = phase.program.stage == "legal"
     for i in loop.ends:
         x = phase.defs[i]
-        if x.dtype != "index":
+        if x.dtype != ("bool" if i == loop.on else "index"):
             return f"the bound %{i} is {x.dtype}"
         if legal and any(parameter(d) for d in x.dims):
             return f"the bound %{i} differs between lanes"
@@ -63,19 +63,28 @@ def _fault(m: Memory, phase: Phase, at: Place, loop: Loop) -> str:
             return f"the bound %{i} varies along the loop"
     if loop.cond >= 0 or any(isinstance(p.item, Store) for p in phase.places if loop in p.loops):
         return "a loop with bounds that has effects or a condition"
-    values = m.facts.of(phase)
+    if legal and loop.on >= 0:
+        return "a legal loop counts in all lanes"
+    values, conditions = m.facts.of(phase), {loop.on} - {-1}
     member = Coord(f"{loop.axis}.m" if traversal(loop.label)[0] == "S" else loop.axis)
     for i, upper in ((loop.lo, False), (loop.hi, True)):
         if i < 0:
             continue
-        bound = _element(phase, m.facts, i, "max" if upper else "min") if legal else values.of(i)
+        bound = _element(phase, m.facts, i, "max" if upper else "min", conditions) if legal else values.of(i)
         axes = [phase.program.axis[axis_of(d)] for d in (*phase.order, *(x.label for x in at.loops))]
         within = [lt(Coord(a.name), a.extent) for a in (*axes, phase.program.axis[loop.axis])]
         for part in _parts(bound, "min" if upper else "max"):  # beyond the tightest of several is beyond one of them
+            extent = phase.program.axis[loop.axis].extent
+            if part == extent if upper else part.value == 0:
+                continue  # excludes nothing
             beyond = le(part, member) if upper else lt(member, part)
-            wrong = Outside(phase, m, loop, conj(beyond, lt(member, phase.program.axis[loop.axis].extent)), tuple(within)).fault()
+            wrong = Outside(phase, m, loop, conj(beyond, lt(member, extent)), tuple(within)).fault()
             if wrong:
                 return f"{'from' if upper else 'before'} %{i}: {wrong}"
+    for i in sorted(conditions):
+        wrong = observed(m, phase, loop, i)
+        if wrong:
+            return f"where %{i} does not hold: {wrong}"
     return ""
 
 
@@ -83,19 +92,60 @@ def _parts(e: Expr, fn: str) -> list[Expr]:
     return [p for a in e.args for p in _parts(a, fn)] if e.op == fn else [e]
 
 
-def _element(phase: Phase, facts: Facts, i: int, fn: str) -> Expr:
-    """A lane's own bound, of which the number `i` is the extreme over active lanes; `i` itself where it is no such extreme."""
+def _element(phase: Phase, facts: Facts, i: int, fn: str, conditions: set[int]) -> Expr:
+    """A lane's own bound, of which the number `i` is the extreme over active lanes in which `conditions` (added to) hold; `i` itself where
+    it is no such extreme."""
     x = phase.defs[i]
     if isinstance(x, Let):
         if x.op == "FragRed" and x.attrs[0] == fn:
-            return _element(phase, facts, x.args[0], fn)
+            return _element(phase, facts, x.args[0], fn, conditions)
         if x.op in ("Splat", "Trans"):
-            return _element(phase, facts, x.args[0], fn)
+            return _element(phase, facts, x.args[0], fn, conditions)
         if x.op == "Tri" and x.attrs[0] == "select":
             cond, pad = phase.defs[x.args[0]], phase.defs[x.args[2]]
-            if isinstance(cond, Let) and cond.op == "Active" and isinstance(pad, Let) and pad.op == "Const":
-                return _element(phase, facts, x.args[1], fn)
+            if isinstance(cond, Let) and isinstance(pad, Let) and pad.op == "Const":
+                if cond.op != "Active":
+                    conditions.add(x.args[0])
+                return _element(phase, facts, x.args[1], fn, conditions)
     return facts.of(phase).of(i)
+
+
+def observed(m: Memory, phase: Phase, loop: Loop, on: int) -> str:
+    """What may observe a carry of `loop` in a lane where the bool `on` does not hold; an empty text where nothing does.
+
+    Values are followed from the carries lane by lane, to stores whose masks imply `on`; an operation that mixes lanes of an axis that
+    `on` varies with, an address, a mask or a condition ends the proof.
+    """
+    lanes = {axis_of(d) for d in phase.defs[on].dims}
+    values = m.facts.of(phase)
+    goal = values.of(on)
+    seen: set[int] = set()
+    todo = [c.id for c in loop.carries]
+    while todo:
+        i = todo.pop()
+        if i in seen:
+            continue
+        seen.add(i)
+        for at in phase.places:
+            x = at.item
+            if isinstance(x, Let) and i in x.args:
+                label = label_of(x)
+                if x.op in ("Index", "Active") or (label and axis_of(label) in lanes):
+                    return f"%{x.id} reads %{i}"
+                if x.op in ("Load", "LoadM") and i in (x.args[0], *x.args[2:]):
+                    return f"%{x.id} reads %{i}"
+                todo.append(x.id)
+            elif isinstance(x, Store) and i in (x.value, x.valid, *x.deps):
+                if i in (x.valid, *x.deps) or not m.prover.prove(goal, [values.of(x.valid)]):
+                    return f"a store to {x.view} takes %{i}"
+            elif isinstance(x, Loop):
+                if i in x.ends or i == x.cond:
+                    return f"a loop over {x.axis} reads %{i}"
+                mine = [c.id for c in x.carries if i in (*c.args, *c.inits)]
+                if mine and x.axis in lanes:
+                    return f"a loop over {x.axis} takes %{i}"
+                todo += mine
+    return ""
 
 
 class Outside:

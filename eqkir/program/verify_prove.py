@@ -6,7 +6,7 @@ depend on the machine. z3 is imported when the first query needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from eqkir.base.dtypes import NUMPY
@@ -14,6 +14,9 @@ from eqkir.base.expr import Expr, Int, Sym, atoms, conj, eq, le, lt, mod, negate
 from eqkir.program.model import Program
 
 RLIMIT = 4_000_000
+#: answers of the solver to whole questions: candidates of one kernel ask the same ones
+_ANSWERS: dict[tuple[Any, ...], bool] = {}
+ANSWERS = 20_000
 
 
 class Prover:
@@ -114,7 +117,19 @@ class Prover:
 
     # -------------------------------------------------------------------------------------------- SMT
     def smt(self, goal: Expr, hyps: tuple[Expr, ...]) -> bool:
-        """z3 on the negated goal."""
+        """z3 on the negated goal; a question that was asked before is not asked again."""
+        facts = [*self.facts, *hyps]
+        names = sorted({a for e in (*facts, goal) for a in atoms(e)}, key=str)
+        ranges = tuple((a, self.low.get(str(a.args[0])), self.high.get(str(a.args[0]))) for a in names if a.op == "sym")
+        key = (goal, tuple(facts), ranges)
+        if key not in _ANSWERS:
+            if len(_ANSWERS) >= ANSWERS:
+                _ANSWERS.clear()
+            _ANSWERS[key] = self.ask(goal, facts, names)
+        return _ANSWERS[key]
+
+    def ask(self, goal: Expr, facts: Sequence[Expr], names: Sequence[Expr]) -> bool:
+        """One question to z3."""
         import z3
 
         self.queries += 1
@@ -122,8 +137,6 @@ class Prover:
         s = z3.Solver(ctx=ctx)
         s.set("rlimit", RLIMIT)
         enc = Encoder(z3, ctx)
-        facts = [*self.facts, *hyps]
-        names = sorted({a for e in (*facts, goal) for a in atoms(e)}, key=str)
         for a in names:
             lo, hi = self.low.get(str(a.args[0])), self.high.get(str(a.args[0]))
             if a.op == "sym" and lo is not None:

@@ -41,6 +41,8 @@ def check_interface(program: Program, say: Report) -> None:
     for k, v in enumerate(abi.views):
         if v.role not in ("in", "out", "inout", "workspace") or v.dtype not in NUMPY:
             say(f"view {v.name} has role {v.role} and dtype {v.dtype}", f"/abi/views/{k}")
+        if v.owed and v.role != "workspace":
+            say(f"the first write of {v.name} is owed by nobody", f"/abi/views/{k}", "a buffer without initial value")
     for k, x in enumerate(abi.scalars):
         if x.dtype not in NUMPY:
             say(f"scalar {x.name} has dtype {x.dtype}", f"/abi/scalars/{k}")

@@ -8,8 +8,8 @@ from eqkir.program.dag import FN, Dag, Path, RNode
 from eqkir.program.schedule import ScheduleError
 
 
-def loop_bounds(dag: Dag, p: Abstract) -> dict[Path, tuple[int, int]]:
-    """Path of every narrowed loop in the DAG -> nodes of its bounds (-1: none on that side), which are added to the DAG.
+def loop_bounds(dag: Dag, p: Abstract) -> dict[Path, tuple[int, int, int]]:
+    """Path of every narrowed loop in the DAG -> nodes of its bounds and of where it counts (-1: none), which are added to the DAG.
 
     Raises ScheduleError where a loop is narrowed whose axis has no bounds, or a bound speaks of an axis that the loop's body does not.
     """
@@ -29,7 +29,8 @@ def loop_bounds(dag: Dag, p: Abstract) -> dict[Path, tuple[int, int]]:
         if found is None:
             raise ScheduleError(f"{path[-1][0]} has no bounds")
         place = _Place(dag, p, labels[path])
-        out[path] = (place.at(path[:-1], found[0]), place.at(path[:-1], found[1]))
+        lo, hi, on = (place.at(path[:-1], i) for i in found)
+        out[path] = lo, hi, on
     return out
 
 

@@ -126,7 +126,8 @@ class _Reader:
         return out
 
     def classes(self) -> dict[Class, list[ENode]]:
-        """All realised classes; kids are (sort, value) pairs until numbered."""
+        """All realised classes; kids are (sort, value) pairs until numbered. Without what is not complete yet: nodes with an index that
+        still is to be substituted in."""
         out: dict[Class, list[ENode]] = {}
         for row in ROWS.values():
             if row.sort not in REALISED_SORTS:
@@ -145,15 +146,16 @@ class _Reader:
                         attrs.append(self.string(v))
                     elif sort == "i64":
                         attrs.append(self.int(v))
-                    elif sort == "IX":
-                        attrs.append(self.ix[v])
+                    elif (known := self.ix if sort == "IX" else self.ixl if sort == "IXL" else None) is not None:
+                        if v not in known:
+                            break
+                        attrs.append(known[v])
                     elif sort == "K":
                         attrs.append(_Key(v))
-                    elif sort == "IXL":
-                        attrs.append(self.ixl[v])
                     else:
                         kids.append((sort, v))
-                out.setdefault((row.sort, r.output), []).append(ENode(row.name, labels, path, tuple(attrs), tuple(kids)))
+                else:
+                    out.setdefault((row.sort, r.output), []).append(ENode(row.name, labels, path, tuple(attrs), tuple(kids)))
         return out
 
 

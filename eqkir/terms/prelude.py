@@ -161,6 +161,8 @@ def _value_facts(r: Row) -> list[str]:
             fact("dty", "d", "(= d (vdt a0))", need=False)
         case "Cast" | "Bitcast":
             fact("dty", "a0", need=False)
+        case "Permit":
+            fact("dty", "d", "(= d (dty a1))", need=False)
         case "Red" | "Scan":
             fact("dty", "d", "(= d (dty a2))", need=False)
         case "RedN" | "ScanN" | "Fold" | "While":
@@ -282,6 +284,8 @@ _PLACE: Final = """
       ((union f (FTri (set-intersect x fv) p o (Want x p k a) (Want x p k b) (Want x p k c)))) :ruleset place :name "ternary")
 (rule ((= f (Here x p k v)) (= v (Cast d a)) (= fv (flab v))) ((union f (FCast (set-intersect x fv) p d (Want x p k a)))) :ruleset place :name "cast")
 (rule ((= f (Here x p k v)) (= v (Bitcast d a)) (= fv (flab v))) ((union f (FBitcast (set-intersect x fv) p d (Want x p k a)))) :ruleset place :name "bitcast")
+; what one value is permitted is permitted to no other: the exact value, as a value of its own
+(rule ((= f (Here x p k v)) (= v (Permit o a))) ((union f (FReady -1 (Want x p k a)))) :ruleset place :name "permit")
 (rule ((= f (Here x p k v)) (= v (Form y i d s))) ((union f (FReady k (FForm (set-intersect x s) p y i d)))) :ruleset place :name "form")
 ; a state before the current step: carried by the loop that the value stands in, over single elements or slices
 (rule ((= f (Here x p k v)) (= v (State c y i ii yy)) (= p (In b c l q)) (single l) (= fv (flab v)))

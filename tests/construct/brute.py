@@ -89,6 +89,11 @@ class Brute:
             self.memo[key] = self.compute(i, env)
         return self.memo[key]
 
+    @staticmethod
+    def first(axis: str, env: Env) -> bool:
+        """Whether a scan starts here: at the start of its axis, or of its slice."""
+        return env[axis] == (env[axis.removesuffix(".m")] if axis.endswith(".m") else 0)
+
     def compute(self, i: int, env: Env) -> Any:
         n = self.p.nodes[i]
         dt = NUMPY.get(n.dtype)
@@ -116,6 +121,8 @@ class Brute:
                 return sc.cast(arg(0), kind(0), n.dtype)
             case "Bitcast":
                 return np.asarray(sc.bitcast(arg(0), n.dtype)).reshape(())
+            case "Permit":
+                return arg(0)
             case "Pick":
                 return arg(0)[n.attrs[0]]
             case "Arg":
@@ -125,13 +132,13 @@ class Brute:
             case "State":
                 return self.before(n.attrs[1], n.attrs[3], env)
             case "Scan":
-                before = None if env[n.attrs[1]] == 0 else self.value(i, {**env, n.attrs[1]: env[n.attrs[1]] - 1})
+                before = None if self.first(n.attrs[1], env) else self.value(i, {**env, n.attrs[1]: env[n.attrs[1]] - 1})
                 x = arg(0)
                 assert kind(0) == n.dtype
                 return sc.combine(n.attrs[0], np.asarray(sc.identity(n.attrs[0], n.dtype)) if before is None else before, x, n.dtype)
             case "ScanN":
                 axis, k = n.attrs
-                first = env[axis] == 0
+                first = self.first(axis, env)
                 left = [self.value(a, env) for a in n.args[:k]] if first else self.value(i, {**env, axis: env[axis] - 1})
                 return self.combined(left, [self.value(a, env) for a in n.args[k : 2 * k]], n.args[2 * k :])
             case "Fold" | "While":

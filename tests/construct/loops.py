@@ -224,7 +224,114 @@ def atomic_in_steps(k: Builder) -> None:
     Y[:] = count[:]
 
 
+def insertion_sort(k: Builder) -> None:
+    """A while loop with `break` inside a for loop, both on one buffer: what stands at i goes where it belongs."""
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "i32", (M, N)), k.view("Y", "out", "i32", (M, N))
+    k.noalias(X, Y)
+    with k.parallel(M) as m:
+        b = k.buffer("i32", (N,), X[m, :])
+        with k.for_(k.domain(1, N)) as loop:
+            x = b[loop.i]
+            with k.while_(loop.i) as down:
+                (j,) = down.test(down.carried[0] > 0)
+                before = b[b.assume_in_bounds(j - 1, 0)]
+                down.break_if(before <= x)
+                b[b.assume_in_bounds(j, 0)] = before
+                down.yield_(j - 1)
+            b[b.assume_in_bounds(down.result, 0)] = x
+        Y[m, :] = b[:]
+
+
+def nested_powers(k: Builder) -> None:
+    """Carried vectors in two nested loops, the inner one starting from the outer one's, each multiplied by a matrix of the step."""
+    M, N, T = k.symbols("M", "N", "T")
+    A, X, Y = k.view("A", "in", "f32", (T, N, N)), k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "f32", (M, N))
+    k.noalias(A, X, Y)
+    with k.parallel(M) as m:
+        with k.for_(T, X[m, :]) as outer:
+            with k.for_(2, outer.carried[0]) as inner:
+                inner.yield_(0.25 * k.contract(A[outer.i, :, :], inner.carried[0], [(1, 0)]) + outer.carried[0])
+            outer.yield_(inner.result * 0.5)
+        Y[m, :] = outer.result
+
+
+def as_it_was(k: Builder) -> None:
+    """A view as it was before the loop, read at the step's place while the loop overwrites it."""
+    (N,) = k.symbols("N")
+    Y = k.view("Y", "inout", "i32", (N,))
+    old = Y[:]
+    with k.for_(N) as loop:
+        Y[:] = Y[:] + old.gather((loop.i,)) + old.gather((k.value(N) - 1 - k.indices(N),))
+
+
+def until_the_buffer_says(k: Builder) -> None:
+    """The condition of a while loop reads what the loop writes."""
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "i32", (M, N)), k.view("Y", "out", "i32", (M, N))
+    k.noalias(X, Y)
+    with k.parallel(M) as m:
+        b, left = k.buffer("i32", (N,), X[m, :]), k.buffer("i32", (1,), 5)
+        with k.while_(k.const(0, "i32")) as loop:
+            (s,) = loop.test(left[0] > 0)
+            b[:] = b[:] + s
+            left[0] = left[0] - 1 - (b[:].max(axis=0) & 1)
+            loop.yield_(s + 1)
+        Y[m, :] = b[:]
+
+
+def branch_with_a_loop(k: Builder) -> None:
+    """One branch holds a loop that ends where the outer one stands, the other a store."""
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "i32", (M, N)), k.view("Y", "out", "i32", (M, N))
+    k.noalias(X, Y)
+    rows = k.domain(N)
+    with k.parallel(M) as m:
+        b = k.buffer("i32", (N,), X[m, :])
+        with k.for_(k.domain(1, N)) as t:
+            with k.if_(b[t.i] > b[t.i - 1]) as branch:
+                with k.for_(rows[0 : t.i]) as u:
+                    b[u.i] = b[u.i] + b[t.i]
+            with branch.otherwise():
+                b[t.i] = b[t.i - 1]
+        Y[m, :] = b[:]
+
+
+def scan_in_steps(k: Builder) -> None:
+    """Prefix sums of a buffer, read backwards in the step that made them; a carried record besides."""
+    M, N = k.symbols("M", "N")
+    X, Y, Z = k.view("X", "in", "i32", (M, N)), k.view("Y", "out", "i32", (N,)), k.view("Z", "out", "i32", (N,))
+    k.noalias(X, Y, Z)
+    b, i = k.buffer("i32", (N,), 0), k.indices(N)
+    with k.for_(M, k.record(last=k.full((N,), 1, "i32"), count=k.const(0, "i32"))) as loop:
+        (r,) = loop.carried
+        s = (b[:] + X[loop.i, :]).cumsum(0)
+        b[:] = s.gather((k.value(N) - 1 - i,)) + s + r["count"]
+        loop.yield_(k.record(last=r["last"].gather((k.value(N) - 1 - i,)) + s, count=r["count"] + r["last"].max(axis=0)))
+    Y[:], Z[:] = b[:], loop.result["last"]
+
+
+def scattered_in_steps(k: Builder) -> None:
+    """A scatter in every step, of what the step before scattered."""
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "i32", (M, N)), k.view("Y", "inout", "i32", (M, N))
+    k.noalias(X, Y)
+    i = k.indices(N)
+    with k.parallel(M) as m:
+        b = k.buffer("i32", (N,), X[m, :])
+        with k.for_(2) as loop:
+            b.unique_scatter((b.assume_in_bounds((i + 1) % k.value(N), 0),), b[:] * 2 + loop.i.cast("i32"))
+        Y[m, :] = b[:] + X[m, :]
+
+
 CASES = [
+    Case(insertion_sort, ({"M": 1, "N": 1}, {"M": 3, "N": 7}, {"M": 2, "N": 2})),
+    Case(nested_powers, ({"M": 1, "N": 1, "T": 1}, {"M": 2, "N": 4, "T": 3}, {"M": 2, "N": 3, "T": 0})),
+    Case(as_it_was, ({"N": 1}, {"N": 6}, {"N": 0})),
+    Case(until_the_buffer_says, ({"M": 1, "N": 1}, {"M": 3, "N": 5})),
+    Case(branch_with_a_loop, ({"M": 1, "N": 1}, {"M": 3, "N": 7})),
+    Case(scan_in_steps, ({"M": 1, "N": 1}, {"M": 4, "N": 5}, {"M": 0, "N": 3})),
+    Case(scattered_in_steps, ({"M": 1, "N": 1}, {"M": 3, "N": 5})),
     Case(countdown_in_place, ({}, {})),
     Case(last_one_stays, ({"T": 1}, {"T": 5}, {"T": 0})),
     Case(atomic_in_steps, ({"T": 1, "N": 1}, {"T": 4, "N": 7}, {"T": 2, "N": 0})),

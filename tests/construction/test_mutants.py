@@ -19,7 +19,8 @@ from eqkir.program.lower import LowerError, conservative
 from eqkir.program.model import Program
 from eqkir.program.schedule import ScheduleError
 from tests.construct.kernels import draw
-from tests.construction.good import Triple, of, rebuilt
+from tests.construct.loops import CASES, Case
+from tests.construction.good import Triple, built, of, rebuilt
 
 pytestmark = pytest.mark.construction
 
@@ -115,3 +116,20 @@ def test_accepted_mutants_compute_the_same(block: int) -> None:
 @pytest.mark.parametrize("block", range(20))
 def test_many_accepted_mutants_compute_the_same(block: int) -> None:
     sweep(range(10000 + 100 * block, 10000 + 100 * (block + 1)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_accepted_mutants_of_ordered_loops_compute_the_same(case: Case) -> None:
+    t = built(case.fill)
+    for seed in range(6):
+        a = mutant(random.Random(7 * seed + 1), t)
+        if a.nodes == t.abstract.nodes:
+            continue
+        try:
+            program = conservative(a)
+        except (LowerError, ScheduleError):
+            continue
+        if not verify_construction(t.kernel, t.types, a, program):
+            for row in case.rows[:2]:
+                pairs = zip(results(t.program, t.kernel, row, seed), results(program, t.kernel, row, seed), strict=True)
+                assert all(np.array_equal(x, y, equal_nan=True) for x, y in pairs), (seed, row)

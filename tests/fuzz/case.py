@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqkir.base.diagnostics import EqkirError
+from eqkir.base.expr import evaluate
 from eqkir.driver import checks, numeric
 from eqkir.driver.chain import Chain
 from eqkir.driver.options import Options
@@ -30,7 +31,7 @@ from eqkir.kir.inputs import VARIANTS, make_inputs
 from eqkir.kir.memory import ViewArg, clone
 from eqkir.kir.model import Constexpr, Kernel, View
 from eqkir.kir.reference import Choices, run
-from eqkir.program.model import Program
+from eqkir.program.model import Item, Loop, Program
 from eqkir.program.schedule import ScheduleError
 from eqkir.program.verify import verify
 from eqkir.terms.decode import decode
@@ -44,6 +45,7 @@ LANES = (1, 2, 4, 8, 16)
 #: bodies that one launch in the provider's interpreter may execute (about 2 ms each), and launches a case
 BUDGET, LAUNCHES = 60, 3
 VOLUME = 4000  # elements of the largest view
+STEPS = 20_000  # loop bodies that the program interpreter executes one after another for one input (instances run side by side)
 GOOD = ("ok", "refused", "invalid")
 
 
@@ -152,7 +154,7 @@ def judge(result: Result, stage: str, x: Input, got: Mapping[str, Any]) -> None:
 def interpreted(result: Result, stage: str, program: Program, given: Sequence[Input], seed: int) -> None:
     """A program in the program interpreter on every input whose preconditions hold."""
     for n, x in enumerate(given):
-        if not numeric.holds(program, x.symbols, x.args):
+        if not numeric.holds(program, x.symbols, x.args) or trips(program, {**integers(x), **x.symbols}) > STEPS:
             continue
         engine = numeric.interpreter(program, seed=seed + n, order=("tree", "reversed", "sequential")[(seed + n) % 3])
         try:
@@ -162,6 +164,25 @@ def interpreted(result: Result, stage: str, program: Program, given: Sequence[In
             continue
         judge(result, stage, x, {k: got[k] for k in x.expected})
     result.programs += 1
+
+
+def integers(x: Input) -> dict[str, int]:
+    """The integer scalars of an input."""
+    return {k: int(v) for k, v in x.args.items() if not isinstance(v, ViewArg) and np.asarray(v).dtype.kind in "iub"}
+
+
+def trips(program: Program, symbols: Mapping[str, int]) -> int:
+    """Loop bodies that an instance of each segment executes."""
+
+    def of(items: Sequence[Item]) -> int:
+        n = 1
+        for i in items:
+            if isinstance(i, Loop):
+                extent = int(evaluate(program.axis[i.axis].extent, lambda a: symbols[a.args[0]]))
+                n += -(-extent // program.lanes(i.label)) * of(i.body)
+        return n
+
+    return sum(of(p) for s in program.segments for p in s.phases)
 
 
 def drawn(chain: Chain, n: int, seed: int, result: Result) -> list[Program]:
@@ -199,8 +220,7 @@ def emitted(result: Result, kernel: Kernel, candidates: Sequence[tuple[str, Prog
             continue
         fits = []
         for x in given:
-            integers = {k: int(v) for k, v in x.args.items() if not isinstance(v, ViewArg) and np.asarray(v).dtype.kind in "iub"}
-            if numeric.holds(program, x.symbols, x.args) and steps(program, {**integers, **x.symbols}) <= BUDGET:
+            if numeric.holds(program, x.symbols, x.args) and steps(program, {**integers(x), **x.symbols}) <= BUDGET:
                 fits.append(x)
         if not fits:
             continue

@@ -39,13 +39,13 @@ def labels(op: Op) -> list[str]:
             return [f"{name} {op.fn or 'generic'}"]
         case ops.Scan():
             marks = ["exclusive"] * op.exclusive + ["reverse"] * op.reverse
-            return [f"{name} {op.fn or 'generic'}", *([f"{name} {' '.join(marks)}"] if marks else [])]
+            return [f"{name} {op.fn or 'generic'}", *([f"{' '.join(marks)} {name}"] if marks else [])]
         case ops.Cast():
             return [f"{name} to {op.dtype}"]
         case ops.SparseContract():
             return [f"{name} {op.pattern}"]
         case ops.ScaledContract():
-            return [f"{name} {op.lhs_format} {op.rhs_format}"]
+            return [name, f"{op.lhs_format} by {op.rhs_format} {name}"]
     return [name]
 
 
@@ -56,13 +56,26 @@ def operations(kernel: Kernel) -> set[str]:
 
 #: structured operations: the function's place in the label, and the realised forms that compute them
 FAMILY: dict[str, tuple[str, ...]] = {
-    "reduce": ("RedTree", "RedLoop"), "reduce generic": ("RedNTree", "RedNLoop"), "arg_reduce": ("RedNTree", "RedNLoop"),
-    "scan": ("Scan", "Phi"), "scan generic": ("ScanN", "Phi"), "contract": ("ConWhole", "ConLoop", "ConAccWhole", "ConAccLoop"),
-    "sparse_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"), "scaled_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"),
-    "histogram": ("RedTree", "RedLoop"), "region_fold": ("Phi", "RedTree", "RedLoop"), "region_scan": ("Phi", "Scan"), "for": ("Phi",),
-    "while": ("Phi",), "quantized_dot": ("Phi",), "quantize": ("RedTree", "RedLoop", "RedNTree", "RedNLoop"),
+    "reduce": ("RedTree", "RedLoop"),
+    "reduce generic": ("RedNTree", "RedNLoop"),
+    "arg_reduce": ("RedNTree", "RedNLoop"),
+    "scan": ("Scan", "Phi elements", "Phi chunks"),
+    "scan generic": ("ScanN", "Phi elements", "Phi chunks"),
+    "contract": ("ConWhole", "ConLoop", "ConAccWhole", "ConAccLoop"),
+    "sparse_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"),
+    "scaled_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"),
+    "histogram": ("RedTree", "RedLoop"),
+    "region_fold": ("Phi elements", "Phi slices", "RedTree", "RedLoop"),
+    "region_scan": ("Phi elements", "Phi slices", "Scan"),
+    "for": ("Phi elements",),
+    "while": ("Phi elements",),
+    "quantized_dot": ("Phi elements",),
+    "quantize": ("RedTree", "RedLoop", "RedNTree", "RedNLoop"),
+}
+MODES = {f"atomic_{fn}": fn for fn in ("add", "max", "min", "and", "or", "xor")} | {
+    "store": "store", "unique_scatter": "unique", "atomic_store": "put", "atomic_load": "get", "atomic_exchange": "exchange",
+    "atomic_compare_exchange": "compare_exchange",
 }  # fmt: skip
-MODES = {f"atomic_{fn}": fn for fn in ("add", "max", "min", "and", "or", "xor")} | {"store": "store", "unique_scatter": "unique"}
 POINTWISE = {
     "unary": "Un", "binary": "Bin", "compare": "Bin", "select": "Tri", "fma": "Tri", "cast": "Cast", "bitcast": "Bitcast", "load": "Load",
     "gather": "Tri", "constant": "Const", "indices": "Index", "extent": "Index",
@@ -83,12 +96,12 @@ def cells(kernel: Kernel, program: Program) -> set[Cell]:
     for x in names:
         for _, form, fn in held:
             other = x.startswith("reduce ") and fn and fn != x.removeprefix("reduce ")
-            if form.split(" ", 1)[0] in family(x) and not other:
+            if not other and any(form == f or form.startswith(f"{f} ") for f in family(x)):
                 out.add((x, form))
     for at, form, _ in held:
         text = program.origins.get(at, "")
         id = text.split("%", 1)[1].split(" ", 1)[0] if "%" in text else ""
-        out |= {(x, form) for x in made.get(id, ()) if form in (POINTWISE.get(x.split(" ", 1)[0]), "Index", "Const")}
+        out |= {(x, form) for x in made.get(id, ()) if form == POINTWISE.get(x.split(" ", 1)[0])}
     modes = stored(program)
     for x in names:
         mode = x.split(" ")[1] if x.startswith("scatter_reduce") else MODES.get(x)

@@ -101,6 +101,18 @@ def attend(q: Any, k: Any, v: Any, seen: Any = True, bias: Any = 0.0, scale: flo
     return np.where(total == 0, 0, (e @ v) / np.where(total == 0, 1, total))
 
 
+def key_norm_attention(t: Any) -> Any:
+    k = t["K"] / np.sqrt((t["K"] ** 2).mean(-1, keepdims=True) + 1e-6)
+    return {"O": attend(t["Q"], k, t["V"], scale=t["scale"])}
+
+
+def alibi_attention(t: Any) -> Any:
+    d = np.arange(t["Q"].shape[1])[:, None] - np.arange(t["K"].shape[1])
+    scores = t["Q"] @ t["K"].swapaxes(1, 2) * t["scale"] - t["slope"][:, None, None] * np.abs(d)
+    scores = np.where(d >= 0, scores, -1e9)
+    return {"O": softmax_rows(scores) @ t["V"]}
+
+
 def causal(queries: int, keys: int) -> Any:
     return np.arange(keys) <= (np.arange(queries) + keys - queries)[:, None]
 
@@ -297,6 +309,10 @@ WANT: dict[str, Any] = {
     "rope_half_bf16": rope_half, "rope_interleaved_bf16": rope_interleaved,
     "group_norm_f32": lambda t: standardised(t["X"], (2, 3)) * t["W"][..., None] + t["B"][..., None],
     "instance_norm_f32": lambda t: standardised(t["X"], (2, 3)),
+    "global_max_pool_f32": lambda t: t["X"].max((2, 3), initial=-np.inf),
+    "keys_to_cache_bf16": lambda t: {
+        "C": t["K"].swapaxes(0, 1), "A": np.abs(t["K"]).max(2, initial=-np.inf).T,
+    },
     "batch_norm_infer_f32": lambda t: (t["X"] - t["mean"][:, None]) / np.sqrt(t["variance"] + 1e-5)[:, None] * t["W"][:, None]
     + t["B"][:, None],
     "layer_norm_backward_dx_bf16": layer_norm_dx, "layer_norm_backward_dwdb_bf16": layer_norm_dwdb,
@@ -308,6 +324,7 @@ WANT: dict[str, Any] = {
     "attention_fwd_bf16": attention("none"), "attention_bias_bf16": attention("none"), "attention_causal_bf16": attention("causal"),
     "attention_window_bf16": attention("window"), "softmax_attention_bf16": attention("causal"), "attention_gqa_bf16": gqa,
     "attention_decode_paged_bf16": paged, "attention_combine_bf16": combined, "varlen_attention_bf16": varlen, "mla_decode_bf16": mla,
+    "key_norm_attention_f32": key_norm_attention, "alibi_attention_bf16": alibi_attention,
     "attention_delta_bf16": lambda t: (t["O"] * t["DO"]).sum(-1),
     "attention_backward_dq_bf16": lambda t: {"DQ": backward(t)["DQ"]},
     "attention_backward_dkdv_bf16": lambda t: {n: backward(t)[n] for n in ("DK", "DV")},

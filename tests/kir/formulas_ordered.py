@@ -442,4 +442,6 @@ WANT: dict[str, Any] = {
     "fold_with_epilogue": epilogue,
     "iteration_private_buffer": windows, "iteration_private_unwritten": lambda t: t["X"][:, ::-1], "workspace_transpose": workspace,
     "workspace_counts": lambda t: counts(t["X"] & 15, 16) * 2, "split_subregions": split,
+    "private_counts": lambda t: np.array([counts(r & 15, 16) for r in t["X"]]).reshape(-1, 16) * 2,
+    "private_permuted": lambda t: t["X"][:, np.argsort(t["I"])],
 }  # fmt: skip

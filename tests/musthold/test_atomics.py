@@ -76,6 +76,11 @@ def test_sums_of_floats_with_results() -> None:
     agree(updates("add", "f32", masked=False), [inputs("f32", n, s, 0) for n, s in SIZES if s])
 
 
+def test_exchanges_of_floats() -> None:
+    agree(updates("exchange", "f32"), [inputs("f32", n, s) for n, s in SIZES])
+    agree(updates("exchange", "f64"), [inputs("f64", 37, 5)])
+
+
 def compare_exchange(dtype: str, masked: bool = True) -> Kernel:
     k = Builder("claims")
     N, S = k.symbols("N", "S")

@@ -130,7 +130,7 @@ def test_casts_of_garbage_do_not_raise() -> None:
     assert S.cast(np.array([-1.9, 1.9, 255.5], np.float32), "f32", "i32").tolist() == [-1, 1, 255]
 
 
-@pytest.mark.parametrize("fn", sorted(S.TRANSCENDENTAL))
+@pytest.mark.parametrize("fn", sorted(f for f in S.TRANSCENDENTAL if not f.endswith("_fast")))
 def test_f32_functions_are_within_one_ulp(fn: str) -> None:
     rng = np.random.default_rng(3)
     x = np.abs(rng.standard_normal(400)).astype(np.float32)

@@ -44,6 +44,7 @@ KERNELS: dict[str, tuple[tuple[str, ...], list[tuple[int, ...]]]] = {
     "triangular_gemm_i8": ((), [(19, 40, 3), (37, 7, 2), (4, 0, 3)]),
     "triangular_gemm_bf16": (ZERO, [(19, 40, 3), (37, 7, 2), (4, 0, 3)]),
     "jagged_mean_f32": ((), [(3, 4, 37, 2), (2, 3, 0, 1), (5, 6, 9, 2)]),
+    "moe_grouped_gemm_bf16": ((), [(37, 5, 3, 4, 5), (9, 3, 2, 3, 4), (0, 3, 2, 2, 3), (4, 0, 3, 2, 3)]),
     "segment_max_f32": ((), [(5, 6, 37), (3, 4, 0)]),
     "attention_causal_bf16": (ZERO, [(1, 1, 9, 19, 4), (1, 1, 19, 9, 4), (1, 1, 7, 3, 4), (1, 2, 3, 0, 4)]),
     "attention_window_bf16": (ZERO, [(1, 1, 9, 19, 4), (1, 1, 19, 9, 4), (1, 1, 3, 0, 4)]),
@@ -292,6 +293,53 @@ def test_a_narrowed_loop_needs_its_mask_its_permission_and_the_right_extreme() -
 
     least = changed(legal, least_of)
     assert least != legal and "EQK-PRG-NARROW" in codes(least)
+
+
+# ------------------------------------------------------------------------------------------------ groups that a block does not meet
+def grouped() -> Program:
+    """A candidate of a grouped product whose inner loop is left out for groups that the block of rows does not meet."""
+    return next(p for p in narrowed("moe_grouped_gemm_bf16", (), 8) if any(x.on >= 0 for x in loops(p)))
+
+
+def test_loops_whose_results_are_observed_by_no_lane_are_left_out() -> None:
+    q = grouped()
+    for form in (q, legalize(q)):
+        assert not verify(form)
+        for row in KERNELS["moe_grouped_gemm_bf16"][1]:
+            assert outcome("moe_grouped_gemm_bf16", form, row).ok
+
+
+def _on(p: Program, change: Any) -> Program:
+    """The program whose loops count where something else holds: the copy of their condition, changed."""
+    on = {x.on for x in loops(p)} - {-1}
+
+    def copy(x: Let) -> Let:
+        return replace(x, id=9000, attrs=(change(x.attrs[0]),))
+
+    def walk(xs: tuple[Item, ...]) -> tuple[Item, ...]:
+        out: list[Item] = []
+        for x in xs:
+            out.append(replace(x, body=walk(x.body), on=9000 if x.on >= 0 else -1) if isinstance(x, Loop) else x)
+            if isinstance(x, Let) and x.id in on:
+                out.append(copy(x))
+        return tuple(out)
+
+    return replace(p, segments=tuple(replace(s, phases=tuple(walk(ph) for ph in s.phases)) for s in p.segments))
+
+
+def test_a_condition_that_leaves_out_a_lane_that_a_store_takes_is_refused() -> None:
+    q = grouped()
+    narrower, other = (_on(q, lambda e, k=k: conj(e, le(Coord("i0"), k))) for k in (3, 20))
+    for wrong in (narrower, other):
+        assert codes(wrong) == {"EQK-PRG-NARROW"} and "EQK-PRG-NARROW" in codes(legalize(wrong))
+    assert not outcome("moe_grouped_gemm_bf16", narrower, (37, 5, 3, 4, 5)).ok
+    wider = _on(q, lambda e: Expr("or", (e, le(Coord("i0"), 3))))
+    assert not codes(wider) and outcome("moe_grouped_gemm_bf16", wider, (37, 5, 3, 4, 5)).ok
+    true = max(x.id for x in items(q) if isinstance(x, Let)) + 1000
+    bare = changed(q, lambda x: replace(x, valid=true) if not isinstance(x, (Let, Loop)) else x)
+    always = Let(true, "Const", ("true",), (), (), "bool")
+    bare = replace(bare, segments=tuple(replace(s, phases=tuple((always, *ph) for ph in s.phases)) for s in bare.segments))
+    assert "EQK-PRG-NARROW" in codes(bare)
 
 
 def test_a_loop_between_bounds_has_no_effects() -> None:

@@ -123,6 +123,11 @@ def fneg(self: Any, x: Any) -> Any:
     return Handle(np.negative(x.data), x.dtype.scalar)
 
 
+def comparison(f: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """Its result is a truth value, also where a scalar one is spread over a block."""
+    return lambda self, x, y: Handle(f(self, x, y).data, tl.int1)
+
+
 # ------------------------------------------------------------------------------------------------ memory
 class Memory:
     """The interpreter's memory module with every address checked."""
@@ -155,6 +160,9 @@ class Memory:
         m = m.astype(bool)  # a mask may come as integers
         GUARD.check(p, m, v.itemsize, True)
         p, v, m = (np.ascontiguousarray(a) for a in np.broadcast_arrays(p, v, m))
+        if v.dtype.kind == "f" and "XCHG" in str(op).upper():  # of bits
+            word = np.dtype(f"u{v.itemsize}")
+            return _memory.atomic_rmw(op, p, v.view(word), m, sem).view(v.dtype)
         if v.dtype in SMALL_NP:  # one addition after another, each rounded
             if "ADD" not in str(op).upper():
                 raise ValueError(f"{op} of {v.dtype}")
@@ -167,6 +175,9 @@ class Memory:
                 _memory.store(here, new.view(word), one)
                 out[k] = old[0]
             return out
+        if "XCHG" in str(op).upper() and v.dtype.kind == "f":  # an exchange moves bits
+            word = np.dtype(f"u{v.itemsize}")
+            return np.asarray(_memory.atomic_rmw(op, p, v.view(word), m, sem)).view(v.dtype)
         return _memory.atomic_rmw(op, p, v, m, sem)
 
 
@@ -288,6 +299,8 @@ def install() -> None:
     Builder.create_fneg = fneg
     for op in ("create_sdiv", "create_udiv", "create_srem", "create_urem"):
         setattr(Builder, op, by_zero(getattr(Builder, op)))
+    for op in [n for n in dir(Builder) if n.startswith(("create_icmp", "create_fcmp"))]:
+        setattr(Builder, op, comparison(getattr(Builder, op)))
     Builder.get_all_ones_value = all_ones
     Builder.create_maximumf, Builder.create_minimumf = extreme(np.maximum, 1), extreme(np.minimum, -1)
     Builder.create_maxnumf, Builder.create_minnumf = extreme(np.fmax, 1), extreme(np.fmin, -1)

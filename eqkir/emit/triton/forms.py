@@ -30,7 +30,7 @@ _LIB = "libdevice.{}({{x}})"
 UNARY = {
     "neg": "{x} * -1.0", "abs": "tl.abs({x})", "exp": "_exp({x})", "exp2": "_exp2({x})", "log": "tl.log({x})",
     "log2": "tl.log2({x})", "log1p": _LIB.format("log1p"), "expm1": _LIB.format("expm1"), "sigmoid": "_sigmoid({x})",
-    "tanh": "_tanh({x})",
+    "tanh": "_tanh({x})", "exp2_fast": "tl.exp2({x})", "tanh_fast": "_tanh_fast({x})",
     "sin": "tl.sin({x})", "cos": "tl.cos({x})", "tan": _LIB.format("tan"), "asin": _LIB.format("asin"), "atan": _LIB.format("atan"),
     "erf": "tl.erf({x})", "erfc": _LIB.format("erfc"), "i0": _LIB.format("cyl_bessel_i0"), "lgamma": _LIB.format("lgamma"),
     "floor": "tl.floor({x})", "ceil": "tl.ceil({x})", "round_even": _LIB.format("rint"), "isnan": "{x} != {x}",
@@ -62,14 +62,14 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "_tanh": (
         "@triton.jit\ndef _tanh(x):\n"
-        "    # both forms and a choice, no branch: x + x^3 p(x^2), minimax on |x| < 0.55, and 1 - 2 / (exp(2 |x|) + 1)\n"
+        "    # both forms of |x| and a choice, no branch: x + x^3 p(x^2), minimax below 0.55, and 1 - 2 / (exp(2 x) + 1); then the sign\n"
         "    t = tl.abs(x)\n    z = x * x\n"
         "    p = tl.fma(tl.fma(z, 0.016437580348623682, -0.0526718130443064), z, 0.13320725046292428)\n"
         "    p = tl.fma(p, z, -0.3333294663591011)\n"
-        "    near = tl.fma(p * z, x, x)\n"
+        "    near = tl.fma(p * z, t, t)\n"
         "    far = tl.fma(libdevice.fast_dividef(1.0, tl.exp2(t * 2.8853900817779268) + 1.0), -2.0, 1.0)\n"
-        "    signed = far.to(tl.int32, bitcast=True) | (x.to(tl.int32, bitcast=True) & -2147483648)\n"
-        "    return tl.where(t < 0.55, near, signed.to(tl.float32, bitcast=True))\n",
+        "    y = tl.where(t < 0.55, near, far).to(tl.int32, bitcast=True) | (x.to(tl.int32, bitcast=True) & -2147483648)\n"
+        "    return y.to(tl.float32, bitcast=True)\n",
         (),
     ),
     "_exp2": (
@@ -77,6 +77,13 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
         "    c = tl.where(x > 128.0, 128.0, tl.where(x < -152.0, -152.0, x))\n    n = tl.floor(c)\n    k = n.to(tl.int32)\n"
         "    h = k >> 1\n    a = ((h + 127) << 23).to(tl.float32, bitcast=True)\n"
         "    b = ((k - h + 127) << 23).to(tl.float32, bitcast=True)\n    return tl.exp2(c - n) * a * b\n",
+        (),
+    ),
+    "_tanh_fast": (
+        "@triton.jit\ndef _tanh_fast(x):\n    # near zero x - x**3 / 3, within 2.2e-4 of it relatively; beyond, 1 - 2 / (1 + exp(2 |x|))\n"
+        "    a = tl.abs(x)\n    small = x * (1.0 - a * a * 0.33333334)\n"
+        "    large = 1.0 - 2.0 / (1.0 + tl.exp2(a * 2.8853901))\n"
+        "    return tl.where(a < 0.2, small, tl.where(x < 0.0, large * -1.0, large))\n",
         (),
     ),
     "_floordiv": (
@@ -130,13 +137,14 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 
-_EX2, _EX2F, _RCPF = "ex2.approx.f32", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32"
+_EX2, _EX2F, _RCPF, _DIV = "ex2.approx.f32", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32", "div.full.f32"
 #: (function, computing dtype) -> approximate instructions inside its form
 PERMITTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("exp", "f32"): (_EX2,), ("exp2", "f32"): (_EX2,), ("sigmoid", "f32"): (_EX2F,), ("expm1", "f32"): (_EX2,),
     ("tanh", "f32"): (_EX2, _EX2F, "div.approx.f32", "div.approx.ftz.f32"),
     ("tan", "f32"): (_RCPF,), ("asin", "f32"): ("sqrt.approx.f32",), ("erf", "f32"): (_EX2F,), ("erfc", "f32"): (_EX2F, _RCPF),
     ("i0", "f32"): (_EX2, _RCPF, "rsqrt.approx.ftz.f32"), ("lgamma", "f32"): (_RCPF,), ("rsqrt", "f32"): ("rsqrt.approx.f32",),
+    ("exp2_fast", "f32"): (_EX2,), ("tanh_fast", "f32"): (_EX2, _DIV), ("div_fast", "f32"): (_DIV,),
 }  # fmt: skip
 #: functions whose forms the library's option does not touch
 EXACT = frozenset({"neg", "abs", "not", "isnan", "isinf", "isfinite", "fma", "maximum", "minimum", "maximum_num", "minimum_num", *INFIX})
@@ -254,6 +262,8 @@ class Forms:
         self.permit(fn, at)
         if fn == "div":
             text = f"tl.div_rn({a}, {b})" if at == "f32" else f"{a} / {b}"
+        elif fn == "div_fast":
+            text = f"{a} / {b}"
         elif fn in ("floordiv", "mod"):
             if dtype in D.UNSIGNED:
                 return f"{a} {'//' if fn == 'floordiv' else '%'} {b}"

@@ -13,7 +13,7 @@ from dataclasses import replace
 from eqkir.base import dtypes as D
 from eqkir.base.expr import Expr, coords
 from eqkir.emit.triton.order import label_order
-from eqkir.emit.triton.ordered import last, scan, while_loop
+from eqkir.emit.triton.ordered import bounds, last, scan, while_loop
 from eqkir.emit.triton.prune import live
 from eqkir.emit.triton.scope import Block, Builder, Val, cast_pad, identity_text
 from eqkir.program.abi import axis_of, parameter
@@ -279,7 +279,7 @@ class Phase:
             while_loop(self, x)
             return
         b = self.b
-        lo, hi = (self.edge(i, fn).id if i >= 0 else -1 for i, fn in ((x.lo, "min"), (x.hi, "max")))
+        lo, hi = bounds(self, x)
         plans = [self.carry_inits(c, x.label) for c in x.carries]
         phis = [tuple(Val(b.fresh(), i.dims, i.dtype) for i in inits) for inits in plans]
         for c, p in zip(x.carries, phis):
@@ -300,13 +300,6 @@ class Phase:
         for c, inits, ps, ns in zip(x.carries, plans, phis, nexts):
             done = tuple(replace(p, reads=i.reads | n.reads) for i, p, n in zip(inits, ps, ns))
             self.env[c.id] = self.carry_result(c, x.label, done)
-
-    def edge(self, i: int, fn: str) -> Val:
-        """A bound of a loop for all lanes: the least or the greatest of the active ones."""
-        v = self.val(i)
-        for label in self.b.lanes(v.dims):
-            v = self.fragred(fn, label, self.neutral(v, label, fn))
-        return v
 
     def depth(self, items: list[Item]) -> int:
         """Pipelining depth of a loop: the row's for innermost loops that load fragments; 1 where a load could overtake a store that it

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from eqkir.base import dtypes as D
 from eqkir.base.expr import Coord, Expr, Int, conj, disj, eq, lt
-from eqkir.emit.triton.scope import Block, Val
+from eqkir.emit.triton.scope import Block, Val, identity_text
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Store
 
@@ -93,6 +93,24 @@ def while_loop(p: Phase, x: Loop) -> None:
         p.env[c.id] = replace(states[0], reads=inits[0].reads | new.reads)
 
 
+def bounds(phase: Phase, x: Loop) -> tuple[int, int]:
+    """The bounds of a loop as one number each for all lanes, -1 for none: the least and the greatest of the active lanes that count."""
+    b = phase.b
+
+    def edge(v: Val, fn: str) -> int:
+        if x.on >= 0:
+            v = b.over("Tri", ("select",), (phase.val(x.on), v, b.const(identity_text(fn, "index"), "index")), "index")
+        for label in b.lanes(v.dims):
+            v = phase.fragred(fn, label, phase.neutral(v, label, fn))
+        return v.id
+
+    lo = edge(phase.val(x.lo), "min") if x.lo >= 0 else -1
+    if x.hi < 0 and x.on < 0:
+        return lo, -1
+    end = phase.val(x.hi) if x.hi >= 0 else b.let("Index", (phase.program.axis[x.axis].extent,), (), (), "index")
+    return lo, edge(end, "max")
+
+
 def needed(x: Loop) -> set[int]:
     """Positions of the body's items that the condition depends on."""
     made: dict[int, int] = {}
@@ -124,4 +142,4 @@ def reads(i: Item) -> list[int]:
     return []
 
 
-__all__ = ["last", "needed", "scan", "while_loop"]
+__all__ = ["bounds", "last", "needed", "scan", "while_loop"]

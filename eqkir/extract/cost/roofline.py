@@ -187,7 +187,9 @@ class _Segment:
         if dot is None:
             return runs * 2 * issue / self.m.lane_rate(it.dtype) * NS, "vector", flops
         bound = [x for x in v.labels if parameter(x)]
-        k = next(x for x in bound if x in a.dims and x in b.dims and x not in it.dims)
+        k = next(iter(sorted((x for x in bound if x not in it.dims), key=lambda x: -((x in a.dims) + (x in b.dims)))), None)
+        if k is None:
+            return runs * 2 * issue / self.m.lane_rate(it.dtype) * NS, "vector", flops
         m = self.shape.product(tuple(x for x in a.dims if x != k and x not in b.dims))
         n = self.shape.product(tuple(x for x in b.dims if x != k and x not in a.dims))
         kk = self.shape.lanes(k)

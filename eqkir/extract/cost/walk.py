@@ -72,8 +72,8 @@ class Shape:
             defs = next((d for d in self._defs if all(i in d for i in loop.ends)), {})
             step = step_parameter(loop.label)
             size = float(self.program.bindings.get(step, 1)) if step else 1.0
-            inside, bounds = of_loop(loop, defs, self.axes, self.extents)
-            self._steps[id(loop)] = steps(inside, size, every, bounds)
+            inside, bounds, part = of_loop(loop, defs, self.axes, self.extents)
+            self._steps[id(loop)] = steps(inside, size, every, bounds, part)
         return self._steps[id(loop)]
 
     def active(self, label: str) -> float:

@@ -2,8 +2,8 @@
 
 Sixteen named checks, each a pure function of (kernel, types, abstract, program) that returns diagnostics ``EQK-VER-01`` … ``EQK-VER-16``.
 They share no code with construction: `relation` expands the kernel's values one operation at a time, `compare` walks them together
-with the abstract program from its stores down, `placing` pairs effects with stores and their points, `realised` walks P0 together with
-the abstract program, and `eqkir.program.verify` judges P0 by itself. What cannot be proved for all values is rejected.
+with the abstract program from its stores down, `pairing` and `placing` pair effects with stores and their points, `realised` walks P0
+together with the abstract program, and `eqkir.program.verify` judges P0 by itself. What cannot be proved for all values is rejected.
 
 Adding an operation: register its expansion with `relation.expands`.
 """

@@ -7,7 +7,7 @@ captured. Index arithmetic and predicates are compared as expressions, by proof;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from eqkir.base import dtypes
@@ -62,7 +62,8 @@ class Compare:
         self.carries: dict[tuple[str, int, Path], str] = {}  # carry of an ordered loop (loop, number, record path) -> its workspace
         self.terms: list[list[Term]] = []  # data of the kernel, by number: one value, read under different conditions
         self.reads: list[tuple[int, Sigma]] = []  # data of the program, by number
-        self._term: dict[Term, Expr] = {}
+        self._term: dict[Hashable, Expr] = {}
+        self._identity: dict[K, Hashable] = {}
         self._read: dict[tuple[int, tuple[tuple[str, Expr], ...]], Expr] = {}
         self._of: dict[K, Expr] = {}
         self._at: dict[tuple[int, tuple[tuple[str, Expr], ...]], Expr] = {}
@@ -96,13 +97,33 @@ class Compare:
                 e2 = expression(t.head, t.attrs[0], t.dtype, operand, [self.of(k) for k in t.kids])
                 if e2 is not None:
                     return e2
-        key = bare(t)
+        key = self.identity(t)
         if key not in self._term:
             self._term[key] = self.atom(f"?{len(self.terms)}", t.dtype)
             self.terms.append([])
         e3 = self._term[key]
         self.terms[int(e3.args[0][1:])].append(t)
         return e3
+
+    def identity(self, k: K) -> Hashable:
+        """What is equal for equal data: two loads of one place are one value where nothing is stored between them."""
+        bare_k = bare(k) if isinstance(k, Term) else replace(k, given=())
+        if bare_k not in self._identity:
+            self._identity[bare_k] = bare_k
+            try:
+                t = self.r.head(k)
+                version = self.r.effects.versions[t.attrs[1]] if t.head == "Load" else 0
+                if t.head == "Load" and not self.r.is_buffer(t.attrs[0]) and not (version and self.r.effects.homes.get(t.attrs[1])):
+                    valid, fill, *coords = t.kids
+                    place = tuple(self.reason.simple(self.of(self.r.index(c))) for c in coords)
+                    self._identity[bare_k] = ("Load", t.attrs[0], version, self.reason.simple(self.of(valid)), self.identity(fill), place)
+                elif t.head in ("Un", "Bin", "Tri", "Cast", "Bitcast"):
+                    self._identity[bare_k] = (t.head, t.attrs, t.dtype, tuple(map(self.identity, t.kids)))
+                else:
+                    self._identity[bare_k] = bare(t)
+            except Unknown:
+                pass
+        return self._identity[bare_k]
 
     def at(self, node: int, sigma: Sigma) -> Expr:
         """A node of dtype index or bool as an expression; data is a symbol ``!n``."""
@@ -200,14 +221,7 @@ class Compare:
     def _match(self, t: Term, node: int, sigma: Sigma) -> Faults:
         n = self.nodes[node]
         if n.op == "Load" and n.attrs[0] in self.workspaces:
-            own = t.head == "Load" and self.r.is_buffer(t.attrs[0]) and n.attrs[0] in self.candidates(t.attrs[0])
-            from eqkir.program.construction.compare_carries import carried, keeps
-
-            if t.head == "Tri" and t.attrs == ("select",) and (c := self.reason.simple(self.of(t.kids[0]))).value is not None:
-                return self.match(t.kids[1 if c.value else 2], node, sigma)
-            if keeps(self, t, node):
-                return carried(self, t, node, sigma)
-            return self.load(t, node, sigma) if own else self.kept(t, node, sigma)
+            return self.stored(t, node, sigma)
         if t.head == "Nonempty":
             from eqkir.program.construction.compare_loops import nonempty
 
@@ -224,6 +238,9 @@ class Compare:
                 return self.fault(check, f"%{node} = {p} instead of {e}")
             node, sigma = self.reads[int(p.args[0][1:])]
             t = replace(self.terms[int(e.args[0][1:])][0], given=t.given)
+            n = self.nodes[node]
+            if n.op == "Load" and n.attrs[0] in self.workspaces:
+                return self.stored(t, node, sigma)
         return self.structural(t, node, sigma)
 
     def structural(self, t: Term, node: int, sigma: Sigma) -> Faults:
@@ -352,6 +369,18 @@ class Compare:
         if not self.reason.implied(have, [*hyps, want]):
             return self.fault("accesses-complete", f"{what} is valid where {have} only, instead of {want}")
         return ()
+
+    def stored(self, t: Term, node: int, sigma: Sigma) -> Faults:
+        """A load of a workspace: of the buffer that it is, or of a value that it keeps."""
+        from eqkir.program.construction.compare_carries import carried, keeps
+
+        view = self.nodes[node].attrs[0]
+        if t.head == "Tri" and t.attrs == ("select",) and (c := self.reason.simple(self.of(t.kids[0]))).value is not None:
+            return self.match(t.kids[1 if c.value else 2], node, sigma)
+        if keeps(self, t, node):
+            return carried(self, t, node, sigma)
+        own = t.head == "Load" and self.r.is_buffer(t.attrs[0]) and view in self.candidates(t.attrs[0])
+        return self.load(t, node, sigma) if own else self.kept(t, node, sigma)
 
     def kept(self, t: Term, node: int, sigma: Sigma) -> Faults:
         """A load of a workspace is the value that was written there."""

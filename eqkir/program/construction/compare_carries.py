@@ -2,7 +2,7 @@
 
 Such a carry has a workspace with two stores: before the loop, and at the end of a step. A load of the version that the loop's entry makes
 is the carry before the step; a load of the version after the loop is its result. That both stores keep what they have to is proved once
-a carry, as for an effect (`placing`).
+a carry, as for an effect (`pairing`).
 """
 
 from __future__ import annotations

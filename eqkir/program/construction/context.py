@@ -15,7 +15,7 @@ from eqkir.program.abstract import BOUND, Abstract
 from eqkir.program.construction import relation_formats, relation_loops, relation_ops  # noqa: F401  registers the expansions
 from eqkir.program.construction.codes import CODES, STAGE, Fault
 from eqkir.program.construction.compare import Compare
-from eqkir.program.construction.placing import effects_of
+from eqkir.program.construction.pairing import effects_of
 from eqkir.program.construction.realised import realised
 from eqkir.program.model import Program
 from eqkir.program.serialize import from_json, to_json
@@ -23,8 +23,9 @@ from eqkir.program.verify import verify
 
 #: op of the abstract program -> number of attributes
 OPS = {
-    "Const": 1, "Scalar": 1, "Index": 1, "Load": 3, "Un": 1, "Bin": 1, "Tri": 1, "Cast": 1, "Bitcast": 1, "Red": 2, "RedN": 2, "Arg": 2,
-    "Pick": 1, "Con": 1, "ConAcc": 1, "Scan": 2, "ScanN": 2, "Form": 3, "Fold": 3, "While": 3, "State": 4, "WState": 4,
+    "Const": 1, "Scalar": 1, "Index": 1, "Load": 3, "Un": 1, "Bin": 1, "Tri": 1, "Cast": 1, "Bitcast": 1, "Permit": 1, "Red": 2,
+    "RedN": 2, "Arg": 2, "Pick": 1, "Con": 1, "ConAcc": 1, "Scan": 2, "ScanN": 2, "Form": 3, "Fold": 3, "While": 3, "State": 4,
+    "WState": 4,
 }  # fmt: skip
 #: check of the program verifier -> the check here that it is part of
 PROGRAM = {

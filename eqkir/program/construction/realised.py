@@ -51,6 +51,8 @@ class Realised:
         x = self.phase.defs.get(i)
         if x is None:
             self.say("self-contained", i, "is not defined")
+        elif n.op == "Permit":
+            self.todo.append((i, n.args[0]))
         elif n.op == "Pick" and self.a.nodes[n.args[0]].op in ("Fold", "While"):
             self.state(i, x, self.a.nodes[n.args[0]].attrs[1], n.attrs[0])
         elif n.op in ("State", "WState"):
@@ -61,7 +63,10 @@ class Realised:
             self.scan(i, x, n)
         elif n.op == "Pick" and self.a.nodes[n.args[0]].op == "ScanN":
             t = self.a.nodes[n.args[0]]
-            self.combined(i, t.args[2 * t.attrs[1] + n.attrs[0]], n.args[0])
+            if t.attrs[0].endswith(".m"):
+                self.fragment(i, x, n.attrs[0], t)
+            else:
+                self.combined(i, t.args[2 * t.attrs[1] + n.attrs[0]], n.args[0])
         elif x.dtype != n.dtype:
             self.say("types-legal", i, f"has dtype {x.dtype} instead of {n.dtype}")
         elif n.op in LOOPS:
@@ -142,6 +147,10 @@ class Realised:
             self.pairs(i, (loop.cond,), (n.args[2 * count],), "folds-complete")
 
     def scan(self, i: int, x: Let | Carry, n: VNode) -> None:
+        if n.attrs[1].endswith(".m"):  # along the members of a slice
+            if x.op != "Scan" or x.attrs[0] != n.attrs[0] or axis_of(x.attrs[1]) != n.attrs[1] or x.dtype != n.dtype:
+                return self.say("structured-complete", i, f"is no scan of {n.attrs[0]} over {n.attrs[1]}")
+            return self.pairs(i, x.args, n.args, "structured-complete")
         phi = self.phase.defs.get(x.args[0]) if x.op == "Bin" and len(x.args) == 2 else None
         loop = self.loop(x.args[0]) if isinstance(phi, Carry) else None
         fits = isinstance(phi, Carry) and phi.op == "Phi" and phi.args == (i,) and loop is not None and loop.axis == n.attrs[1]
@@ -154,6 +163,16 @@ class Realised:
         if start is None or start.op != "Const" or start.attrs != (identity(n.attrs[0], n.dtype),):
             self.say("structured-complete", i, "starts from another identity")
         self.pairs(i, x.args[1:], n.args, "structured-complete")
+
+    def fragment(self, i: int, x: Let | Carry, component: int, t: VNode) -> None:
+        """A component of a generic scan along the members of a slice: elements and combine region are those of the node."""
+        made = self.phase.defs.get(x.args[0]) if x.op == "Pick" and x.attrs == (component,) else None
+        k = t.attrs[1]
+        if not isinstance(made, Let) or made.op != "ScanN" or axis_of(made.attrs[0]) != t.attrs[0]:
+            return self.say("structured-complete", i, f"is no component of a scan over {t.attrs[0]}")
+        if not closed(self.a, made.attrs[1], t.args[2 * k :]):
+            self.say("structured-complete", i, "combines otherwise")
+        return self.pairs(i, made.args, t.args[k : 2 * k], "structured-complete")
 
     def combined(self, i: int, node: int, scan: int) -> None:
         """The inlined combine region of a scan: left formals are carries, right ones the elements."""

@@ -297,8 +297,13 @@ class Relation:
 
 
 def given(k: K, more: tuple[Expr, ...]) -> K:
+    """`k` where `more` holds, too; what a pointwise operation reads is read there as well."""
     extra = tuple(m for m in more if m not in k.given)
-    return replace(k, given=(*k.given, *extra)) if extra else k
+    if not extra:
+        return k
+    if isinstance(k, Term) and k.head in ("Cast", "Un", "Bin", "Tri"):
+        return replace(k, given=(*k.given, *extra), kids=tuple(given(x, more) for x in k.kids))
+    return replace(k, given=(*k.given, *extra))
 
 
 def const(x: float | int | bool, dtype: str) -> Term:

@@ -49,7 +49,9 @@ def _pointwise(r: Relation, op: Any, n: int, v: Val) -> K:
     kids = tuple(r.operand(v, id) for id in op.operands())
     head = {"unary": "Un", "binary": "Bin", "compare": "Bin"}.get(op.op, "Tri")
     fn = getattr(op, "fn", op.op)
-    return Term(head, (fn,), kids, r.dtype(v.id), v.given)
+    out = Term(head, (fn,), kids, r.dtype(v.id), v.given)
+    what = " ".join(p for p in ("approximate", "flush_to_zero") if getattr(op, p, False))
+    return Term("Permit", (what,), (out,), out.dtype, v.given) if what else out
 
 
 @expands("cast")
