@@ -7,7 +7,7 @@ will not do:
     {"jittered": n}       the same with lengths between 0.1 and 1.9 times the mean
     {"below": n}          0 .. n - 1             {"upto": n}   0 .. n             {"around": n}   -1 .. n
     {"constant": n}       n everywhere            {"bounds": [0, …]}   these numbers
-    {"permutation": n}    0 .. n - 1 in some order, in the view's shape
+    {"permuted": n}       0 .. n - 1 in some order, in the view's shape
     {"distinct": n}       0 .. n - 1 in some order, a tenth replaced by -1
     {"range": [a, b]}     integers a .. b
     {"uniform": [a, b]}   floats                 {"signed": [a, b]}   the same with either sign
@@ -78,7 +78,7 @@ def plain(xp: Any, dtype: str, at: tuple[int, ...]) -> Any:
 
 def special(xp: Any, kind: str, what: Any, at: tuple[int, ...], sizes: Sizes, made: dict[str, Any]) -> Any:
     """Wide contents of one kind. Raises ValueError for one that is not listed above."""
-    n = extent(what, sizes) if kind in ("offsets", "jittered", "below", "upto", "around", "constant", "distinct", "permutation") else 0
+    n = extent(what, sizes) if kind in ("offsets", "jittered", "below", "upto", "around", "constant", "distinct", "permuted") else 0
     if kind in ("offsets", "jittered"):
         groups = at[0] - 1
         if groups < 1:
@@ -99,7 +99,7 @@ def special(xp: Any, kind: str, what: Any, at: tuple[int, ...], sizes: Sizes, ma
             return xp.full(at, n, "i64")
         case "bounds":
             return xp.asarray(what)
-        case "permutation":
+        case "permuted":
             return xp.permutation(n).reshape(at)
         case "distinct":
             return xp.where(xp.uniform((n,), 0.0, 1.0) < 0.1, -1, xp.permutation(n))

@@ -3,7 +3,7 @@
 Shapes are those of the corpus's table where it names one; the others move tens of megabytes or more. A line's options: ``flops`` (a
 formula over the sizes) with ``rate``, the dtype whose matrix rate bounds it; ``peers`` (E eager, C torch.compile, L library); ``data``
 (see `contents`), ``scalars`` and ``constexprs`` instead of those of the tests; ``touched``: elements of a view that a launch reads or
-writes at all, where that is not the whole view; ``note``.
+writes at all, where that is not the whole view; ``permit``: numerical permissions of the compile call; ``note``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ ROWS = {"M": 32768, "N": 4096}
 HALF = {"M": 16384, "N": 8192}
 LOGITS = {"M": 8192, "N": 131072}
 MANY = 1 << 26
+#: masked blocks of scores and weights are skipped: their float products have a factor zero, the other of which may be infinite or NaN
+ZERO = "zero_products"
 NEAR_ONE = {"X": {"signed": [0.99, 1.01]}}
 
 DENSE: list[Line] = [
@@ -124,23 +126,26 @@ PRODUCTS: list[Line] = [
 _HEADS = {"B": 4, "H": 32, "S": 4096, "T": 4096, "D": 128}
 _TRAINING = {"B": 4, "H": 32, "S": 2048, "D": 128}
 _SCALE = {"scale": 0.08838834764831845}
-_LSE = {"LSE": {"uniform": [7.5, 8.5]}}
+_LSE: dict[str, Any] = {"scalars": _SCALE, "data": {"LSE": {"uniform": [7.5, 8.5]}}, "permit": (ZERO,)}
 _LENGTHS = (8192, 6144, 4096, 4096, 3072, 2048, 1024, 512)
 _SSM = {"B": 8, "C": 16, "L": 256, "H": 80, "P": 64, "N": 128}
 _DELTA = {"B": 8, "H": 80, "C": 64, "D": 128, "E": 64, "L": 64}
 MODELS: list[Line] = [
     line("attention_fwd_bf16", _HEADS, flops="4*B*H*S*T*D", rate="bf16", peers="L", scalars=_SCALE),
-    line("attention_causal_bf16", _HEADS, flops="2*B*H*S*(T+1)*D", rate="bf16", peers="L", scalars=_SCALE),
-    line("attention_window_bf16", _HEADS, flops="4*B*H*S*window*D", rate="bf16", peers="L", scalars={**_SCALE, "window": 1024}),
+    line("attention_causal_bf16", _HEADS, flops="2*B*H*S*(T+1)*D", rate="bf16", peers="L", scalars=_SCALE, permit=(ZERO,)),
+    line(
+        "attention_window_bf16", _HEADS, flops="4*B*H*S*window*D", rate="bf16", peers="L", scalars={**_SCALE, "window": 1024},
+        permit=(ZERO,),
+    ),
     line("attention_bias_bf16", _HEADS, flops="4*B*H*S*T*D", rate="bf16", peers="L", scalars=_SCALE),
     line(
         "attention_gqa_bf16", {"B": 4, "H": 8, "G": 4, "S": 4096, "T": 4096, "D": 128}, flops="2*B*H*G*S*(T+1)*D", rate="bf16", peers="L",
-        scalars=_SCALE,
+        scalars=_SCALE, permit=(ZERO,),
     ),
     line("softmax_attention_bf16", {**_HEADS, "S": 1024, "T": 1024}, flops="2*B*H*S*(T+1)*D", rate="bf16", peers="L", scalars=_SCALE),
     line(
         "attention_decode_paged_bf16", {"B": 32, "H": 8, "G": 4, "D": 128, "P": 64, "pages": 4096, "slots": 128}, peers="L", scalars=_SCALE,
-        data={"table": {"permutation": "pages"}, "lengths": {"constant": 8192}}, flops="4*B*H*G*P*128*D", rate="bf16",
+        data={"table": {"permuted": "pages"}, "lengths": {"constant": 8192}}, flops="4*B*H*G*P*128*D", rate="bf16",
     ),
     line("key_norm_attention_f32", {"S": 8192, "T": 8192, "D": 128}, flops="4*S*T*D", rate="f32", peers="E C", scalars=_SCALE),
     line("alibi_attention_bf16", {"H": 64, "S": 1024, "T": 1024, "D": 128}, flops="4*H*S*T*D", rate="bf16", peers="E C", scalars=_SCALE),
@@ -153,15 +158,15 @@ MODELS: list[Line] = [
     ),
     line(
         "mla_decode_bf16", {"B": 64, "H": 128, "T": 4096, "C": 512, "R": 64}, flops="2*B*H*T*(2*C+R)", rate="bf16", peers="E C",
-        scalars={"scale": 576**-0.5}, data={"lengths": {"constant": "T"}},
+        scalars={"scale": 576**-0.5}, data={"lengths": {"constant": "T"}}, permit=(ZERO,),
     ),
     line("attention_delta_bf16", {**_TRAINING, "S": 4096}, peers="E C"),
-    line("attention_backward_dq_bf16", _TRAINING, flops="3*B*H*S*(S+1)*D", rate="bf16", peers="L", scalars=_SCALE, data=_LSE),
-    line("attention_backward_dkdv_bf16", _TRAINING, flops="4*B*H*S*(S+1)*D", rate="bf16", peers="L", scalars=_SCALE, data=_LSE),
+    line("attention_backward_dq_bf16", _TRAINING, flops="3*B*H*S*(S+1)*D", rate="bf16", peers="L", **_LSE),
+    line("attention_backward_dkdv_bf16", _TRAINING, flops="4*B*H*S*(S+1)*D", rate="bf16", peers="L", **_LSE),
     line("linear_attention_causal_bf16", {"B": 8, "H": 32, "S": 4096, "D": 128, "E": 128}, flops="4*B*H*S*D*E", rate="bf16"),
     line("mamba2_chunk_state_bf16", _SSM, flops="2*B*C*L*H*P*N", rate="bf16", peers="E C"),
     line("mamba2_state_passing_f32", {k: v for k, v in _SSM.items() if k != "L"}, peers="E"),
-    line("mamba2_chunk_scan_bf16", _SSM, flops="B*C*L*(L+1)*(N+H*P)+2*B*C*L*H*P*N", rate="bf16", peers="E C"),
+    line("mamba2_chunk_scan_bf16", _SSM, flops="B*C*L*(L+1)*(N+H*P)+2*B*C*L*H*P*N", rate="bf16", peers="E C", permit=(ZERO,)),
     line(
         "gated_delta_prepare_f32", _DELTA, flops="B*H*C*L*(L+1)*(2*D+E)+B*H*C*L*L*L//3", rate="f32",
         data={"K": {"uniform": [-0.15, 0.15]}},
@@ -171,6 +176,15 @@ MODELS: list[Line] = [
         data={"K": {"uniform": [-0.15, 0.15]}, "W": {"uniform": [-0.02, 0.02]}},
     ),
 ]  # fmt: skip
+
+_TRIANGLE = {"M": 4096, "N": 4096, "P": 4096}
+BANDS: list[Line] = [
+    line("triangle_sums_f32", {"M": 16384, "N": 16384}, touched={"X": "M*(N+1)//2"}),
+    line("triangular_gemm_bf16", _TRIANGLE, flops="M*(N+1)*P", rate="bf16", touched={"L": "M*(N+1)//2"}, permit=(ZERO,)),
+    line("triangular_gemm_i8", _TRIANGLE, flops="M*(N+1)*P", rate="i8", touched={"L": "M*(N+1)//2"}),
+    line("sliding_mean_f32", SQUARE, scalars={"width": 64}),
+    line("banded_matvec_f32", {"M": 32768, "N": 32768}, scalars={"below": 512, "above": 255}, touched={"A": "M*(below+above+1)"}),
+]
 
 _GROUPS = {"offsets": {"jittered": "N"}}
 _JAGGED = {"N": 4096 * 512, "D": 128}
@@ -231,12 +245,14 @@ PROGRAMS: list[Line] = [
     line("carried_record", {"M": 65536, "N": 512}),
     line("iteration_private_buffer", {"M": 65536, "N": 256}),
     line("iteration_private_unwritten", {"M": 512, "N": 4096}, note="rows in order: one program"),
+    line("private_counts", SQUARE),
+    line("private_permuted", {"M": 16384, "N": 4096}),
     line("workspace_transpose", {"M": 4096, "N": 4096}),
     line("workspace_counts", {"N": 1 << 22}),
     line("split_subregions", {"N": MANY}, scalars={"cut": (1 << 25) + 3}),
 ]  # fmt: skip
 
-LINES = [*DENSE, *SCANS, *PRODUCTS, *MODELS, *RAGGED, *PROGRAMS]
+LINES = [*DENSE, *SCANS, *PRODUCTS, *MODELS, *BANDS, *RAGGED, *PROGRAMS]
 #: the lines that an issue names: first in a run
 NAMED = (
     "attention_fwd_bf16", "attention_causal_bf16", "attention_decode_paged_bf16", "varlen_attention_bf16", "mamba2_chunk_scan_bf16",

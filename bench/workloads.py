@@ -2,8 +2,8 @@
 """`python bench/workloads.py`: write `bench/workloads.json`, the fixed list of what the GPU benchmark checks and times.
 
 An entry: name, kernel, shapes (symbols), constexprs, scalars, views, data (see `contents`), peers, bytes (what a launch touches, once,
-and twice where it reads and writes it) and, for contractions, flops and the dtype whose matrix rate bounds them; ``tiny``: sizes for a
-dry run.
+and twice where it reads and writes it) and, for contractions, flops and the dtype whose matrix rate bounds them; ``permit``: numerical
+permissions of the compile call; ``tiny``: sizes for a dry run.
 `priority` 1 are the lines that an issue names.
 """
 
@@ -88,8 +88,10 @@ def entry(kernel: str, shapes: dict[str, int], options: dict[str, Any]) -> dict[
     }
     if "flops" in options:
         out |= {"flops_formula": options["flops"], "flops": int(eval(options["flops"], {}, sizes)), "flop_dtype": options["rate"]}
-    if "note" in options:
-        out["note"] = options["note"]
+    if "permit" in options:
+        out["permit"] = sorted(options["permit"])
+    if notes := [*filter(None, [options.get("note")]), *(f"permits {p}" for p in options.get("permit", ()))]:
+        out["note"] = "; ".join(notes)
     if kernel in NAMED and (kernel != "gemm_nn_bf16" or set(shapes.values()) == {4096}):
         out["priority"] = 1
     return out

@@ -148,9 +148,10 @@ def key_norm_attention(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
 
 @formula("alibi_attention_bf16")
 def alibi_attention(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
+    """A score of -1e9 weighs exactly 0 beside that of the first key, which every row sees."""
     d = xp.f64(xp.arange(s["S"])[:, None] - xp.arange(s["T"]))
-    bias = xp.where(d >= 0.0, -v["slope"][:, None, None] * abs(d), -1.0e9)
-    return {"O": attend(xp, v["Q"], v["K"], v["V"], s["scale"], bias=bias)}
+    bias = -v["slope"][:, None, None] * abs(d)
+    return {"O": attend(xp, v["Q"], v["K"], v["V"], s["scale"], seen=d >= 0.0, bias=bias)}
 
 
 @formula("keys_to_cache_bf16")

@@ -33,6 +33,12 @@ def histogram_scattered(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     return {"Y": (v["Y"] + xp.bincount(v["X"] >> 24, BINS)) & LOW}
 
 
+@formula("private_counts")
+def private_counts(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
+    at = xp.arange(s["M"])[:, None] * 16 + (v["X"] & 15)
+    return {"Y": xp.bincount(at, s["M"] * 16).reshape(s["M"], 16) * 2}
+
+
 @formula("workspace_counts")
 def workspace_counts(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     return {"Y": xp.bincount(v["X"] & 15, 16) * 2}

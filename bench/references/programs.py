@@ -192,6 +192,13 @@ def iteration_private_unwritten(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     return {"Y": xp.flip(v["X"], 1)}
 
 
+@formula("private_permuted")
+def private_permuted(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
+    y = xp.clone(v["X"])
+    y[:, v["I"]] = v["X"]
+    return {"Y": Out(y, n=0)}
+
+
 @formula("workspace_transpose")
 def workspace_transpose(xp: Any, v: Views, s: Sizes) -> dict[str, Any]:
     x = (v["X"] / (1.0 + xp.sum(abs(v["X"]), 1, True))).T
