@@ -235,11 +235,11 @@ def product(xs: list[Expr] | tuple[Expr, ...]) -> Expr:
 
 
 @lru_cache(maxsize=65536)
-def atoms(e: Expr) -> frozenset[Expr]:
-    """All atoms other than integers."""
+def atoms(e: Expr) -> tuple[Expr, ...]:
+    """All atoms other than integers, each once, in order of appearance (what is made from them is made in this order)."""
     if e.op in ATOMS:
-        return frozenset() if e.op == "int" else frozenset((e,))
-    return frozenset().union(*(atoms(a) for a in e.args))
+        return () if e.op == "int" else (e,)
+    return tuple(dict.fromkeys(x for a in e.args for x in atoms(a)))
 
 
 def coords(e: Expr) -> frozenset[str]:

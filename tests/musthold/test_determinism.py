@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from eqkir.base.expr import Coord, Dep, Int, Sym, atoms, lt
 from tests.matrix.cells import REPRESENTATIVE, ROOT, kernels
 
 SCRIPT = """
@@ -52,6 +53,20 @@ def test_program_and_source_have_the_same_bytes_under_every_hash_seed() -> None:
     for seed in ("1", "4242"):
         again = digests(list(reversed(names)), configs, seed)
         assert again == first, sorted(k for k in first if first[k] != again[k])
+
+
+def test_programs_whose_bounds_are_data_have_the_same_bytes_under_every_hash_seed() -> None:
+    """Operands that one index expression takes from memory are made in one order, loops between them are narrowed in one way."""
+    names = ["csr_spmv_f32", "varlen_attention_bf16", "moe_grouped_gemm_bf16", "attention_decode_paged_bf16"]
+    first = digests(names, ["chosen"], "0")
+    for seed in ("2", "5"):
+        again = digests(list(reversed(names)), ["chosen"], seed)
+        assert again == first, sorted(k for k in first if first[k] != again[k])
+
+
+def test_atoms_come_in_order_of_appearance_each_once() -> None:
+    e = lt(Coord("z") + Dep(1) * Int(3), Dep(0) + Sym("N") + Coord("z"))
+    assert atoms(e) == (Coord("z"), Dep(1), Dep(0), Sym("N"))
 
 
 @pytest.mark.slow
