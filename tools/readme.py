@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Fill README.md's example with what eqkir prints now: ``python tools/readme.py`` after a change that alters emitted code."""
+"""Fill README.md's example with what eqkir prints now, and its numbers of kernels.
+
+``python tools/readme.py`` after a change that alters emitted code or adds a kernel.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,11 @@ def kernel_part(source: str) -> str:
     return "\n".join(["@triton.jit", body[0], "    ...", *body[first:]])
 
 
+def count(folder: str) -> int:
+    """Kernels of a folder of the corpus."""
+    return len(list((ROOT / "corpus" / folder).glob("*.json")))
+
+
 def main() -> int:
     text = README.read_text()
     with tempfile.TemporaryDirectory() as folder:  # a file of the author's, so that comments name its lines
@@ -47,6 +55,8 @@ def main() -> int:
         start = text.index(head) + len(head)
         end = text.index("\n```" if "python" in head else "\n$ ls", start)
         text = text[:start] + content + text[end:]
+    for folder in ("json", "pending"):
+        text = re.sub(rf"\d+( kernels)? of `corpus/{folder}`", rf"{count(folder)}\g<1> of `corpus/{folder}`", text)
     README.write_text(text)
     return 0
 

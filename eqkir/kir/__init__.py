@@ -1,8 +1,8 @@
 """KIR: the language of kernels. Model, loader, builder, verifier, canonical form.
 
-    module = load_file("kernel.json")      # or: @kernel def f(k): …; module(f)
-    types = check(module)                  # raises EqkirError with coded diagnostics
-    text = canonical(module)
+module = load_file("kernel.json")      # or: @kernel def f(k): …; module(f)
+types = check(module)                  # raises EqkirError with coded diagnostics
+text = canonical(module)
 """
 
 from eqkir.kir import type_rules as _type_rules  # noqa: F401  (registers the rules of the core operations)

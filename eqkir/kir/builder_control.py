@@ -1,20 +1,20 @@
 """Control and folds over slices in the builder (see `kir.builder`).
 
-    with k.for_(n, total) as loop:              # loop.i, loop.carried
-        t = loop.carried[0] + X[loop.i]
-        loop.break_if(t > 100.0, t)
-        loop.yield_(t)
-    total = loop.result
+with k.for_(n, total) as loop:              # loop.i, loop.carried
+    t = loop.carried[0] + X[loop.i]
+    loop.break_if(t > 100.0, t)
+    loop.yield_(t)
+total = loop.result
 
-    with k.while_(x) as loop:
-        (x,) = loop.test(loop.carried[0] > 1)   # what follows is the body, on its own carries
-        loop.yield_(x >> 1)
+with k.while_(x) as loop:
+    (x,) = loop.test(loop.carried[0] > 1)   # what follows is the body, on its own carries
+    loop.yield_(x >> 1)
 
-    with k.if_(c) as branch:
-        branch.yield_(a)
-    with branch.otherwise():
-        branch.yield_(b)
-    y = branch.result
+with k.if_(c) as branch:
+    branch.yield_(a)
+with branch.otherwise():
+    branch.yield_(b)
+y = branch.result
 """
 
 from __future__ import annotations

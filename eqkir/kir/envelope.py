@@ -82,16 +82,16 @@ def envelope(
     permit: Collection[str] = (),
 ) -> dict[str, Envelope]:
     """Enclosures of every ``out`` and ``inout`` view after `kernel` ran on `args`; the memory is not changed. `permit`: permissions of
-    the compile call; ``zero_products`` makes results ambiguous in which a zero meets an infinity or NaN.
+    the compile call; ``zero_products`` makes results ambiguous in which a zero meets an infinity or NaN, ``relaxed_normalization``
+    lets a narrowed operand of a contraction be off by one ulp.
 
     Raises EqkirError like `reference.run`; invalid input is diagnosed where it is certain, and ambiguous where it is possible.
     """
     bound = bind(kernel, args, symbols or {}, constexprs or {})
-    zero_products = "zero_products" in permit
-    m = Enveloper(bound, None, zero_products)
+    m = Enveloper(bound, None, permit)
     m.start()
     while m.grown:  # points met at elements whose old values were taken for certain
-        m = Enveloper(bound, m.contested, zero_products)
+        m = Enveloper(bound, m.contested, permit)
         m.start()
     return {k: result(m, k) for k, p in m.binding.params.items() if p.role != "in"}
 

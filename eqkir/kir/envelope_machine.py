@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +18,8 @@ from eqkir.kir.interval import Num, at, exact, move, plain, settled, stacked
 from eqkir.kir.machine import Machine
 from eqkir.kir.machine_control import SHARED
 from eqkir.kir.memory import Allocation, Resource
-from eqkir.kir.model import Op, extent_expr
+from eqkir.kir.model import Contract, Op, extent_expr
+from eqkir.kir.scopes import regions_of
 
 
 @dataclass(slots=True, eq=False)
@@ -66,11 +67,16 @@ class Enveloper(Machine[Num]):
 
     rules: ClassVar[dict[str, Callable[[Any, Any], Any]]] = dict(SHARED)
 
-    def __init__(self, binding: Binding, contested: Mapping[str, Array] | None = None, zero_products: bool = False) -> None:
+    def __init__(self, binding: Binding, contested: Mapping[str, Array] | None = None, permit: Collection[str] = ()) -> None:
         """`contested`: elements by allocation (named by its first view) that several points update, in an order that is not stated.
-        `zero_products`: the permission of that name."""
+        `permit`: permissions of the compile call."""
         super().__init__(binding)
-        self.zero_products = zero_products
+        self.zero_products = "zero_products" in permit
+        #: values whose rounding to a narrower dtype may come before or after a normalisation: operands of contractions
+        self.weights: set[str] = set()
+        if "relaxed_normalization" in permit:
+            bodies = [binding.kernel.body, *(r.body for r in regions_of(binding.kernel.body))]
+            self.weights = {x for b in bodies for op in b if isinstance(op, Contract) for x in (op.lhs, op.rhs)}
         self.cells: dict[int, Cells] = {}  # by identity of the allocation
         self.base: dict[int, int] = {}  # cell of the first element
         self.kept: dict[str, Allocation] = {}  # of buffers

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqkir.base.dtypes import FLOATS, WIDENED
+from eqkir.base.dtypes import FLOATS, WIDENED, bits
 from eqkir.kir import elementwise, interval, interval_functions, interval_reduce
 from eqkir.kir import interval_arithmetic as arithmetic
 from eqkir.kir import interval_decision as decision
@@ -15,7 +15,7 @@ from eqkir.kir.envelope_generic import generic
 from eqkir.kir.envelope_machine import Enveloper, rule
 from eqkir.kir.floats import Array
 from eqkir.kir.interval import Num, both, exact, joined, move, stacked
-from eqkir.kir.interval_permissions import permitted
+from eqkir.kir.interval_permissions import loosened, permitted
 from eqkir.kir.randomness import philox, uniform
 from eqkir.kir.reference_ops import reshaped, to_shape, transposed
 from eqkir.kir.reference_structured import matrices, to_back
@@ -87,7 +87,10 @@ def select(m: Enveloper, op: Any) -> None:
 
 @rule("cast")
 def cast(m: Enveloper, op: Any) -> None:
-    m.env[op.results[0]] = decision.cast(m.env[op.x], op.dtype)
+    x, out = m.env[op.x], decision.cast(m.env[op.x], op.dtype)
+    if op.results[0] in m.weights and {x.dtype, op.dtype} <= FLOATS and bits(op.dtype) < bits(x.dtype):
+        out = loosened(out, 1, op.dtype)  # e / s rounded, or e rounded and divided later: half an ulp each
+    m.env[op.results[0]] = out
 
 
 @rule("bitcast")

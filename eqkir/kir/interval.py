@@ -145,9 +145,7 @@ def reals() -> bool:
     return _REALS
 
 
-def finish(
-    dtype: str, lo: Array, hi: Array, certain: Array, nan: Mask, amb: Mask, direct: bool = False, exact_op: bool = False
-) -> Num:
+def finish(dtype: str, lo: Array, hi: Array, certain: Array, nan: Mask, amb: Mask, direct: bool = False, exact_op: bool = False) -> Num:
     """Round exact (outward) ends to the grid.
 
     `certain`: the operands' bits were certain, so the sign of a zero is; `direct`: also one rounding without f32; `exact_op`:

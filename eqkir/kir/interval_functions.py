@@ -139,4 +139,3 @@ def _lgamma(a: Array, b: Array, lo: Array, hi: Array) -> tuple[Array, Array, Arr
     low = np.where((a < LGAMMA_MIN[0]) & (b > LGAMMA_MIN[0]), LGAMMA_MIN[1], low)
     near = (low < LGAMMA_NEAR_ZERO) & (high > -LGAMMA_NEAR_ZERO)
     return low, high, (~point & (a <= 0)) | near
-

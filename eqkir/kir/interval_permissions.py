@@ -32,15 +32,15 @@ def flushed(x: Num) -> Num:
     return Num(x.dtype, lo, hi, x.nan, x.amb)
 
 
-def loosened(x: Num, ulps: float) -> Num:
-    """Moved by up to so many ulps; zeros and infinities that are certain stay."""
+def loosened(x: Num, ulps: float, dtype: str = "f32") -> Num:
+    """Moved by up to so many ulps of `dtype`; zeros and infinities that are certain stay."""
     size = np.maximum(np.abs(x.lo), np.abs(x.hi))
-    e = ulps * ulp(size, "f32")
+    e = ulps * ulp(size, dtype)
     sure = (x.lo == x.hi) & ((x.lo == 0) | np.isinf(x.lo))
     wide = np.isfinite(e) & ~sure
     lo, hi = np.where(wide, x.lo - e, x.lo), np.where(wide, x.hi + e, x.hi)
     low_only = ~sure & np.isinf(size) & np.isfinite(x.lo)
-    lo = np.where(low_only, x.lo - ulps * ulp(np.where(np.isfinite(x.lo), x.lo, 0.0), "f32"), lo)
+    lo = np.where(low_only, x.lo - ulps * ulp(np.where(np.isfinite(x.lo), x.lo, 0.0), dtype), lo)
     return finish(x.dtype, lo, hi, sure & (np.signbit(x.lo) == np.signbit(x.hi)), x.nan, x.amb)
 
 

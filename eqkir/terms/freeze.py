@@ -219,9 +219,7 @@ def _colours(classes: dict[Class, list[ENode]]) -> dict[Class, int]:
         count = len(order)
 
 
-def freeze(
-    engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None = None, steer: dict[int, str] | None = None
-) -> FrozenGraph:
+def freeze(engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None = None, steer: dict[int, str] | None = None) -> FrozenGraph:
     """The realised part of the e-graph that is reachable from the program. `origins`: abstract node id -> text; `steer`: -> token.
 
     Raises KeyError when the program has no complete candidate (P0 is one, so a well-formed session always has).

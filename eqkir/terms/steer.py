@@ -4,6 +4,9 @@ Two realisations of one float sum may round differently. That is legal for resul
 a comparison that reads the other could contradict each other. So for every KIR value below a comparison, a cast to an integer, an index
 or a validity, all places where a program computes it must compute it by the same operations in the same order. One realised node does; so
 do realisations that step through single elements in order (`L1`), whatever lanes stand beside them. Decode refuses all other candidates.
+Places that nothing deciding reads do not count, and a comparison with an infinite constant does not decide: its answers differ by an
+overflow alone, which no order of KIR's sums rules out. Products of the matrix unit with the same lanes and operands are the same
+instructions in the same order.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from eqkir.base.dtypes import FLOATS
-from eqkir.program.abi import traversal
+from eqkir.program.abi import traversal, wide
 from eqkir.program.abstract import Abstract
 from eqkir.program.dag import Dag, RNode
 from eqkir.program.lower import reachable
@@ -31,7 +34,13 @@ def steering(p: Abstract) -> dict[int, str]:
     roots: set[int] = {d for s in puts for d in (s.valid, *s.deps)}
     for i in live:
         n = p.nodes[i]
-        if n.op == "Bin" and n.attrs[0] in COMPARISONS or n.op == "Un" and n.attrs[0] in PREDICATES:
+        if (
+            n.op == "Bin"
+            and n.attrs[0] in COMPARISONS
+            and not any(_infinite(p.nodes[a].op, p.nodes[a].attrs) for a in n.args)
+            or n.op == "Un"
+            and n.attrs[0] in PREDICATES
+        ):
             roots |= set(n.args)
         elif n.op == "Cast" and n.dtype not in FLOATS:
             roots |= set(n.args)
@@ -62,6 +71,10 @@ def steering(p: Abstract) -> dict[int, str]:
             origin = p.origins.get(i, "").split()
             out[i] = f"{origin[1] if len(origin) > 1 else ''}#{shape[i]}"
     return out
+
+
+def _infinite(op: str, attrs: tuple[Any, ...]) -> bool:
+    return op in ("Const", "FConst") and attrs[0] in ("inf", "-inf")
 
 
 def _plain(op: str, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -111,6 +124,9 @@ def _key(i: int, n: RNode, kids: tuple[Any, ...], dtype: str) -> Any:
             acc = n.attrs[-1]
             if acc not in FLOATS:
                 return ("any order", n.op[:6], kids)
+            if n.attrs[0] == "mma" and n.path is not None:
+                lanes = frozenset(map(wide, n.labels or ()))
+                return ("matrix", n.op, n.attrs, lanes, n.path[-1][:2] if n.op.endswith("Loop") else None, kids)
             return ("in order", n.op, acc, kids) if n.op.endswith("Loop") and single and n.attrs[0] == "fma" else (i,)
         case "FRedNLoop" | "FScanLoop" | "FScanNLoop":
             return ("in order", n.op, n.attrs[:1], kids) if single else (i,)
@@ -126,12 +142,47 @@ def _key(i: int, n: RNode, kids: tuple[Any, ...], dtype: str) -> Any:
 
 
 def contradiction(dag: Dag, places: Iterable[tuple[str, int]], dtype: dict[int, str]) -> str | None:
-    """The token of a value that two places compute differently, or None. `places`: (token, realised node)."""
-    found: dict[str, set[int]] = {}
+    """The token of a value that deciding nodes read from different realisations, or None. `places`: (token, realised node)."""
     wanted = list(places)
     if not wanted:
         return None
-    sig = signatures(dag, dtype)
+    sig, below = signatures(dag, dtype), _below(dag, _deciding(dag))
+    found: dict[str, set[int]] = {}
     for token, i in wanted:
-        found.setdefault(token, set()).add(sig[i])
+        if i in below:
+            found.setdefault(token, set()).add(sig[i])
     return next((t for t in sorted(found) if len(found[t]) > 1), None)
+
+
+def _deciding(dag: Dag) -> list[int]:
+    """What each comparison, predicate, cast to an integer, index, access and combine function decides by: realised nodes."""
+    out: list[int] = []
+    for n in dag.nodes:
+        kids = [k for k in n.kids if isinstance(k, int)]
+        lists = [j for k in n.kids if isinstance(k, tuple) for j in k]
+        match n.op:
+            case "FBin" if n.attrs[0] in COMPARISONS:
+                if not any(_infinite(dag.nodes[k].op, dag.nodes[k].attrs) for k in kids):
+                    out += kids
+            case "FUn" if n.attrs[0] in PREDICATES:
+                out += kids
+            case "FCast" if n.attrs[0] not in FLOATS:
+                out += kids
+            case "SStore":
+                out += [*kids[1:], *lists]
+            case "FLoad":
+                out += [kids[0], *lists]
+            case "FIndex" | "FWhile" | "FWState" | "FRedNTree" | "FRedNLoop" | "FScanNWhole" | "FScanNLoop":
+                out += [*kids, *lists]
+    return out
+
+
+def _below(dag: Dag, roots: Iterable[int]) -> set[int]:
+    out: set[int] = set()
+    todo = list(roots)
+    while todo:
+        i = todo.pop()
+        if i not in out:
+            out.add(i)
+            todo += [j for k in dag.nodes[i].kids for j in (k if isinstance(k, tuple) else (k,))]
+    return out
