@@ -39,7 +39,7 @@ def overrides(kernel: Kernel, data: Mapping[str, Any], symbols: Mapping[str, int
     for name, how in data.items():
         p = views[name]
         shape = tuple(e if isinstance(e, int) else symbols[e] for e in p.shape)
-        (kind, what), = how.items()
+        ((kind, what),) = how.items()
         out[name] = _make(kind, what, shape, rng, symbols, out).astype(NUMPY[p.dtype])
     return out
 

@@ -10,9 +10,7 @@ from corpus.host.launch import Array, Launch
 BF16 = ml_dtypes.bfloat16
 
 
-def layer_norm_backward(
-    launch: Launch, x: Array, dy: Array, w: Array, mean: Array, rstd: Array, parts: int
-) -> tuple[Array, Array, Array]:
+def layer_norm_backward(launch: Launch, x: Array, dy: Array, w: Array, mean: Array, rstd: Array, parts: int) -> tuple[Array, Array, Array]:
     """(dx, dw, db) of rows [M, N]; M is a multiple of `parts`, whose sums are added in a second kernel."""
     n = x.shape[1]
     dx = np.empty_like(x)
@@ -26,9 +24,7 @@ def layer_norm_backward(
     return dx, dw, db
 
 
-def attention_decode(
-    launch: Launch, q: Array, k: Array, v: Array, table: Array, lengths: Array, scale: float, parts: int
-) -> Array:
+def attention_decode(launch: Launch, q: Array, k: Array, v: Array, table: Array, lengths: Array, scale: float, parts: int) -> Array:
     """One query a sequence, q [B, H, G, D], over pages k, v [pages, 64, H, D]; `parts` times 128 keys cover every length."""
     b, h, g, d = q.shape
     o, m, total = np.empty((b, h, g, parts, d), np.float32), np.empty((b, h, g, parts), np.float32), np.empty((b, h, g, parts), np.float32)

@@ -106,7 +106,7 @@ def groups(writes: Sequence[Write], facts: Facts) -> list[tuple[int, ...]]:
         for p in sorted(w.producers):
             j = producer.setdefault(p, i)
             root[find(i)] = find(j)
-        for alias in {*(x.alias for x in parts(w)), *(r.alias for r in w.reads)}:
+        for alias in sorted({*(x.alias for x in parts(w)), *(r.alias for r in w.reads)}):
             classes.setdefault(alias, []).append(i)
         for j in range(i):
             if ordered(writes[j], w):
@@ -139,7 +139,7 @@ def instance_axes(writes: Sequence[Write], facts: Facts) -> tuple[str, ...]:
     while own and changed:
         kept = set(own)
         for a, b in pairs:
-            kept &= separates(a, b, tuple(kept), facts)
+            kept &= separates(a, b, tuple(x for x in own if x in kept), facts)
         changed = len(kept) < len(own)
         own = tuple(a for a in own if a in kept)
     return own

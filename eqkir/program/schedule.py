@@ -255,7 +255,7 @@ class _Phase:
         items, edges = self.items[path], self.edges[path]
         first: dict[Any, int] = {}
         for i in self.used:
-            for key in (i, *(h[:d] for h in {self.home[i], self.dag.nodes[i].path or ()} for d in range(1, len(h) + 1))):
+            for key in (i, *(h[:d] for h in (self.home[i], self.dag.nodes[i].path or ()) for d in range(1, len(h) + 1))):
                 first.setdefault(key, self.pos[i])
         need = {it: {d for d in edges.get(it, ()) if d in items} for it in items}
         users: dict[Any, list[Any]] = defaultdict(list)

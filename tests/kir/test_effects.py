@@ -26,8 +26,6 @@ def built(body: Callable[..., None]) -> list[str]:
     return []
 
 
-
-
 def row_sums_to_one(k, m, n, X, Y, Z, V):  # type: ignore[no-untyped-def]
     with k.parallel(m, n) as (i, j):
         Z[j] = i.cast("i32")

@@ -169,9 +169,7 @@ def test_messages_pass_in_order() -> None:
         want = (np.arange(n) + 1) % max(n, 1) + 100
         assert all(z == w for y, z, w in zip(got["Y"], got["Z"], want, strict=True) if y == 1)
 
-    cases = [
-        (dense(**{v: np.zeros(n, np.int32) for v in "DFYZ"}), {"N": n}) for n in (1, 2, 40)
-    ]
+    cases = [(dense(**{v: np.zeros(n, np.int32) for v in "DFYZ"}), {"N": n}) for n in (1, 2, 40)]
     p0, chosen = agree(messages(), cases, judge)
     for p in (p0, chosen):
         order = [i.mode + i.view for ph in p.segments[0].phases for i in flat(ph) if isinstance(i, Store) and i.atomic]

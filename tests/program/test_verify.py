@@ -320,7 +320,6 @@ def phase(p: Program, k: int, f: Callable[[Item], Item | None]) -> Program:
     )
 
 
-
 BROKEN: dict[str, tuple[str, Program]] = {
     "axis-named-twice": ("INTERFACE", replace(P0, axes=(*P0.axes, P0.axes[0]))),
     "unknown-role": ("INTERFACE", view(P0, "x", role="maybe")),
