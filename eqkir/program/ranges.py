@@ -297,7 +297,7 @@ def with_ranges(p: Abstract, permissions: Sequence[str] = ()) -> Abstract:
 
 def demands(p: Abstract, live: list[int]) -> dict[int, int]:
     """Operation that binds an axis -> the validity under which alone a store observes its result, where that is one validity that varies
-    along a loop around the store, and can be evaluated where the operation starts.
+    along a loop around the store, and can be evaluated where the operation starts (an instance owns what it varies with besides).
 
     The results of such an operation matter to nobody in other lanes: everything between it and the stores is computed lane by lane.
     Operations inside the body of another one are left to that one.
@@ -319,16 +319,18 @@ def demands(p: Abstract, live: list[int]) -> dict[int, int]:
             through = set()
         for j in n.args:
             mine = uses[i] if j in through else {-1}
-            if n.op in BOUND and any(w < 0 or bound_axis(n) in p.free(w) or bound_axis(n) in p.free(j) for w in mine):
+            if n.op in BOUND and any(w < 0 or bound_axis(n) in p.free(w) for w in mine):
                 mine = {-1}
             uses[j] |= mine
+    inside = {bound_axis(p.nodes[i]) for i in live if p.nodes[i].op in BOUND}
+    inside |= {f"{a}.m" for a in inside}
     out = {}
     for i in live:
         n = p.nodes[i]
-        if n.op in BOUND and len(uses[i]) == 1:
+        if n.op in BOUND and len(uses[i]) == 1 and not p.free(i) & inside:
             (w,) = uses[i]
-            axis = bound_axis(n)
-            if w >= 0 and any(kind[a] in ("loop", "strict") for a in p.free(w)) and _simple(p, w, p.free(i), axis):
+            around = {a for a in p.free(w) if kind[a] != "own"} if w >= 0 else set()  # loops that the operation has to stand in
+            if any(kind[a] in ("loop", "strict") for a in around) and around <= p.free(i) and _simple(p, w, p.free(w), bound_axis(n)):
                 out[i] = w
     return out
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqkir.program.abi import axis_of, narrowed
+from eqkir.program.abi import axis_of, narrowed, traversal
 from eqkir.program.abstract import Abstract
 from eqkir.program.dag import FN, Dag, Path, RNode
 from eqkir.program.schedule import ScheduleError
@@ -11,9 +11,18 @@ from eqkir.program.schedule import ScheduleError
 def loop_bounds(dag: Dag, p: Abstract) -> dict[Path, tuple[int, int, int]]:
     """Path of every narrowed loop in the DAG -> nodes of its bounds and of where it counts (-1: none), which are added to the DAG.
 
+    Where a loop counts may vary along axes that an instance owns and the loop's body does not speak of; it is left out (the loop then
+    counts everywhere) where it is not known how they are owned, or the loop does not stand in the others.
+
     Raises ScheduleError where a loop is narrowed whose axis has no bounds, or a bound speaks of an axis that the loop's body does not.
     """
     labels: dict[Path, dict[str, str]] = {}
+    owned: dict[str, set[str]] = {}
+    for n in dag.nodes:
+        for t in n.labels or ():
+            if traversal(t)[0] == "O":
+                owned.setdefault(axis_of(t), set()).add(t)
+    unique = {a: next(iter(ts)) for a, ts in owned.items() if len(ts) == 1}
     for n in dag.nodes:
         path = n.path or ()
         if path == FN:
@@ -28,9 +37,10 @@ def loop_bounds(dag: Dag, p: Abstract) -> dict[Path, tuple[int, int, int]]:
         found = p.ranges.bounds.get(path[-1][0]) if p.ranges else None
         if found is None:
             raise ScheduleError(f"{path[-1][0]} has no bounds")
-        place = _Place(dag, p, labels[path])
-        lo, hi, on = (place.at(path[:-1], i) for i in found)
-        out[path] = lo, hi, on
+        lo, hi = (_Place(dag, p, labels[path]).at(path[:-1], i) for i in found[:2])
+        known = {**unique, **labels[path]}
+        on = found[2] if found[2] >= 0 and p.free(found[2]) <= known.keys() else -1
+        out[path] = lo, hi, _Place(dag, p, known).at(path[:-1], on)
     return out
 
 
