@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eqkir.extract.extents import Extents
 from eqkir.extract.graph import Path
-from eqkir.extract.narrowed import steps
+from eqkir.extract.narrowed import Between, Count
 from eqkir.extract.rows import Row
 from eqkir.program.abi import STEPS, Axis, axis_of, narrowed, parameter, step_parameter, traversal, wide
 from eqkir.program.dag import FN
@@ -26,12 +26,12 @@ class LabelTable:
 
     def __init__(
         self, axes: Iterable[Axis], rows: Sequence[Row], extents: Extents, warp_size: int,
-        between: Mapping[str, tuple[float, int, float]] | None = None,
+        between: Mapping[str, Between] | None = None,
     ) -> None:  # fmt: skip
         self.axes = {a.name: a for a in axes}
         self.rows = list(rows)
         self.extents = extents
-        self.between = between or {}  # axis -> members between its bounds, number of bounds, part of cases
+        self.between = between or {}
         self.n = len(self.rows)
         self._values = [r.values for r in self.rows]
         self.ones: Floats = np.ones(self.n)
@@ -39,7 +39,7 @@ class LabelTable:
         self.stages: Floats = np.array([r.launch.get("num_stages", 1) for r in self.rows], float)
         self._lanes: dict[str, Floats] = {}
         self._products: dict[tuple[str, tuple[str, ...]], Floats] = {}
-        self._trips: dict[Path, Floats] = {}
+        self._trips: dict[tuple[Path, tuple[str, ...]], Floats] = {}
 
     def lanes(self, label: str) -> Floats:
         """Fragment lanes; 1 for scalar traversals, 0 where a row leaves the parameter unbound or the axis is not known."""
@@ -64,11 +64,21 @@ class LabelTable:
         if traversal(label) in INSIDE:
             return self.ones
         with np.errstate(divide="ignore"):
-            every = np.asarray(np.ceil(self.extent(label) / self.step(label)))
-            if not narrowed(label) or axis_of(label) not in self.between:
-                return every
-            inside, bounds, part = self.between[axis_of(label)]
-            return np.array([steps(inside, s, n, bounds, part) for s, n in zip(self.step(label), every, strict=True)])
+            return np.asarray(np.ceil(self.extent(label) / self.step(label)))
+
+    def steps(self, label: str, around: Iterable[str]) -> Floats:
+        """Expected iterations of a loop: fewer than its pieces between bounds. `around`: labels of the work that it does and of the loops
+        that it stands in; an axis that they do not speak of counts as owned in blocks."""
+        every = self.pieces(label)
+        if not narrowed(label) or axis_of(label) not in self.between:
+            return every
+        known = {axis_of(t): t for t in around}
+
+        def pieces(a: str) -> Count:
+            found = self.pieces(known.get(a, f"{a}:OB"))
+            return np.where(np.isfinite(found), found, self.extent(a))
+
+        return np.asarray(self.between[axis_of(label)].steps(self.step(label), every, pieces)) * self.ones
 
     def active(self, label: str) -> Floats:
         """Lanes that hold members of the axis, averaged over its pieces."""
@@ -94,10 +104,14 @@ class LabelTable:
             self._products[key] = out
         return self._products[key]
 
-    def trips(self, path: Path | None) -> Floats:
-        """Executions per instance of something inside the loops of `path` (1 inside a combine region, which its reduction accounts for)."""
+    def trips(self, path: Path | None, labels: tuple[str, ...] = ()) -> Floats:
+        """Executions per instance of something over `labels` inside the loops of `path` (1 inside a combine region, which its reduction
+        accounts for)."""
         if not path or path == FN:
             return self.ones
-        if path not in self._trips:
-            self._trips[path] = self.trips(path[:-1]) * self.pieces(path[-1][1])
-        return self._trips[path]
+        owned = tuple(t for t in labels if traversal(t)[0] == "O") if any(narrowed(t) for _, t, _ in path) else ()
+        key = path, owned
+        if key not in self._trips:
+            around = (*owned, *(t for _, t, _ in path[:-1]))
+            self._trips[key] = self.trips(path[:-1], owned) * self.steps(path[-1][1], around)
+        return self._trips[key]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
 
 from eqkir.base.expr import Expr, Int, atoms, evaluate
 from eqkir.extract.extents import Extents
@@ -13,16 +17,71 @@ from eqkir.program.model import Item, Let, Loop
 
 #: coordinates tried along one axis, and points tried in all
 ALONG, POINTS = 8, 64
-#: part of an axis between bounds that are data (offsets, lengths): parts of one axis by many members
-DATA = 1 / 16
+#: part of an axis before (or from) one bound that is data, such as a length
+ONE_SIDED = 1 / 2
+
+Count = float | NDArray[np.float64]  # one number, or one a row
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What is expected of loops between the bounds of an axis.
+
+    `inside`: members between them. Where both bounds are data that vary with axes `groups` (offsets of groups), those axes' members are
+    taken to divide the axis into parts of `inside` = its extent altogether: one step of the axes has extent / steps of them.
+    `bounds`: how many there are. `loops`, `blocks`: axes around the loop, and axes owned by instances, with which it varies whether the
+    loop is taken at all; none: it always is.
+    """
+
+    inside: float
+    groups: tuple[str, ...]
+    bounds: int
+    loops: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+
+    def steps(self, step: Count, every: Count, pieces: Callable[[str], Count]) -> Count:
+        """Expected steps of `step` members, at most `every`; `pieces`: blocks or iterations that cover an axis.
+
+        A bound lies in the middle of a step on average. Groups and blocks divide one axis, so a block meets those groups that begin in
+        it and one more: of g groups and b blocks, g + b of the g b pairs.
+        """
+        inside = self.inside / _product(self.groups, pieces)
+        part: Count = 1.0
+        if self.loops:
+            g, b = _product(self.loops, pieces), _product(self.blocks, pieces)
+            part = np.minimum(1.0, (g + b) / (g * b))
+        return part * np.minimum(every, np.maximum(1.0, inside / np.maximum(1.0, step) + 0.5 * self.bounds))
+
+
+def _product(names: tuple[str, ...], pieces: Callable[[str], Count]) -> Count:
+    out: Count = 1.0
+    for a in names:
+        out = out * np.maximum(1.0, pieces(a))
+    return out
+
+
+def between(
+    axis: Axis, ends: Sequence[tuple[Expr, Sequence[str]] | None], where: Iterable[str], axes: Mapping[str, Axis], x: Extents
+) -> Between:
+    """`ends`: the two bounds (None: the end of the axis), each with the axes that its data vary with; `where`: those of the condition."""
+    lo, hi = (e[0] if e else None for e in ends)
+    given = [e for e in ends if e]
+    data = [e for e in given if any(a.op == "dep" for a in atoms(e[0]))]
+    n = float(max(1, x.estimate(axis.extent)))
+    groups: tuple[str, ...] = ()
+    if len(data) == 2:
+        inside, groups = n, tuple(sorted({a for e in data for a in e[1]}))
+    else:
+        inside = n * ONE_SIDED if data else members(axis, lo, hi, axes, x)
+    around = sorted(where)
+    loops = tuple(a for a in around if axes[a].kind in ("loop", "strict"))
+    return Between(inside, groups, len(given), loops, tuple(a for a in around if axes[a].kind == "own"))
 
 
 def members(axis: Axis, lo: Expr | None, hi: Expr | None, axes: Mapping[str, Axis], extents: Extents) -> float:
-    """Expected members between two bounds (None: the end of the axis), averaged over evenly spread coordinates of other axes."""
+    """Expected members between two bounds without data, averaged over evenly spread coordinates of other axes."""
     n = max(1, extents.estimate(axis.extent))
     ends = [e for e in (lo, hi) if e is not None]
-    if any(a.op == "dep" for e in ends for a in atoms(e)):
-        return max(1.0, n * DATA)
     names = sorted({str(a.args[0]) for e in ends for a in atoms(e) if a.op == "coord"})
     along = ALONG
     while along > 1 and along ** len(names) > POINTS:
@@ -44,32 +103,30 @@ def members(axis: Axis, lo: Expr | None, hi: Expr | None, axes: Mapping[str, Axi
     return total / max(1, count)
 
 
-def steps(inside: float, step: float, pieces: float, bounds: int, part: float) -> float:
-    """Expected steps of a loop that is taken in `part` of all cases: a bound lies in the middle of a step on average."""
-    return part * min(pieces, max(1.0, inside / max(1.0, step) + 0.5 * bounds))
-
-
-def taken(names: Iterable[str], axes: Mapping[str, Axis], extents: Extents) -> float:
-    """In which part of all cases results are observed, where that varies along these axes: a block meets two members of loops around it."""
-    return min([1.0, *(2.0 / max(1, extents.estimate(axes[a].extent)) for a in names if axes[a].kind in ("loop", "strict"))])
-
-
-def of_abstract(p: Abstract, extents: Extents) -> dict[str, tuple[float, int, float]]:
-    """Axis with bounds -> (expected members between them, number of bounds, part of cases in which the loop is taken)."""
+def of_abstract(p: Abstract, extents: Extents) -> dict[str, Between]:
+    """What is expected of each axis with bounds."""
     axes = {a.name: a for a in p.axes}
     out = {}
-    for name, ends in (p.ranges.bounds if p.ranges else {}).items():
-        lo, hi = (p.nodes[i].attrs[0] if i >= 0 else None for i in ends[:2])
-        part = taken(sorted(p.free(ends[2])), axes, extents) if ends[2] >= 0 else 1.0
-        out[name] = members(axes[name], lo, hi, axes, extents), sum(i >= 0 for i in ends[:2]), part
+    for name, (lo, hi, on) in (p.ranges.bounds if p.ranges else {}).items():
+        ends = [(p.nodes[i].attrs[0], [a for k in p.nodes[i].args for a in p.free(k)]) if i >= 0 else None for i in (lo, hi)]
+        out[name] = between(axes[name], ends, p.free(on) if on >= 0 else (), axes, extents)
     return out
 
 
-def of_loop(loop: Loop, defs: Mapping[int, Let], axes: Mapping[str, Axis], extents: Extents) -> tuple[float, int, float]:
-    """The same for one loop of a structured program."""
-    lo, hi = (defs[i].attrs[0] if i in defs and defs[i].op == "Index" else None for i in (loop.lo, loop.hi))
-    part = taken([axis_of(d) for d in defs[loop.on].dims], axes, extents) if loop.on in defs else 1.0
-    return members(axes[loop.axis], lo, hi, axes, extents), sum(i >= 0 for i in (loop.lo, loop.hi)), part
+def of_loop(loop: Loop, defs: Mapping[int, Let], axes: Mapping[str, Axis], extents: Extents) -> tuple[Between, dict[str, str]]:
+    """The same for one loop of a structured program, and the labels of the axes that it speaks of."""
+    labels: dict[str, str] = {}
+
+    def names(i: int) -> list[str]:
+        found = {axis_of(d): d for d in defs[i].dims} if i in defs else {}
+        labels.update(found)
+        return list(found)
+
+    ends = [
+        (defs[i].attrs[0], [a for k in defs[i].args for a in names(k)]) if i in defs and defs[i].op == "Index" else None
+        for i in (loop.lo, loop.hi)
+    ]
+    return between(axes[loop.axis], ends, names(loop.on), axes, extents), labels
 
 
 def definitions(items: tuple[Item, ...]) -> dict[int, Let]:
@@ -83,4 +140,4 @@ def definitions(items: tuple[Item, ...]) -> dict[int, Let]:
     return out
 
 
-__all__ = ["definitions", "members", "of_abstract", "of_loop", "steps"]
+__all__ = ["Between", "Count", "between", "definitions", "members", "of_abstract", "of_loop"]

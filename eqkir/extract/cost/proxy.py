@@ -89,17 +89,17 @@ class Proxy:
             work = self._arithmetic(c, n)
             if n.op in LOOPS:
                 if implementation(n) == "tree" or n.op == "FRedNLoop":
-                    work = work + self.t.trips(n.path) * self.m.barrier_ns / self.parallel
-                return work + self.t.trips((n.path or ())[:-1]) * self.m.barrier_ns / self.parallel
+                    work = work + self.t.trips(n.path, n.labels or ()) * self.m.barrier_ns / self.parallel
+                return work + self.t.trips((n.path or ())[:-1], n.labels or ()) * self.m.barrier_ns / self.parallel
             if n.op in SYNCHRONISING:
-                return work + self.t.trips(n.path) * self.m.barrier_ns / self.parallel
+                return work + self.t.trips(n.path, n.labels or ()) * self.m.barrier_ns / self.parallel
             return work
 
     def _access(self, c: int, n: ENode) -> Floats:
         view, ixs = access(n) or ("", ())
         labels = n.labels or ()
         size = itemsize(self.abi.view(view).dtype)
-        trips = self.t.trips(n.path)
+        trips = self.t.trips(n.path, n.labels or ())
         lanes = self.t.product("active", labels)
         useful = lanes * trips * size
         along = contiguous_axes(ixs)
@@ -124,7 +124,7 @@ class Proxy:
 
     def _arithmetic(self, c: int, n: ENode) -> Floats:
         labels = n.labels or ()
-        trips = self.t.trips(n.path)
+        trips = self.t.trips(n.path, n.labels or ())
         lanes = np.maximum(self.t.product("lanes", labels), self.t.threads)
         dtype = self.g.dtypes[c]
         slots = self.m.slots(function(n))
@@ -150,7 +150,7 @@ class Proxy:
 
     def _contract(self, c: int, n: ENode) -> Floats:
         a, b = n.kids[0], n.kids[1]
-        trips = self.t.trips(n.path)
+        trips = self.t.trips(n.path, n.labels or ())
         dot = self.m.dot(self.g.dtypes[a], self.g.dtypes[b], self.g.dtypes[c])
         shape = dot_dims(n, self.labels[a], self.labels[b]) if implementation(n) == "mma" else None
         wait = self.m.barrier_ns / self.parallel

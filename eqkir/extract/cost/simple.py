@@ -54,7 +54,9 @@ class WeightedOps:
                         scale[e] = np.nan_to_num(table.product("pieces", segments[c, j]), nan=1.0, posinf=1.0)
                     elif n.op not in FREE and n.path != FN:
                         slots = 2.0 if n.op in CONTRACTS else target.slots(function(n))
-                        w[e] = np.nan_to_num(slots * table.product("lanes", n.labels or ()) * table.trips(n.path), nan=0.0, posinf=1e30)
+                        w[e] = np.nan_to_num(
+                            slots * table.product("lanes", n.labels or ()) * table.trips(n.path, n.labels or ()), nan=0.0, posinf=1e30
+                        )
                     e += 1
         return Weights(w, scale)
 

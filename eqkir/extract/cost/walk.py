@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eqkir.extract.extents import Extents
 from eqkir.extract.labels import INSIDE
-from eqkir.extract.narrowed import definitions, of_loop, steps
+from eqkir.extract.narrowed import definitions, of_loop
 from eqkir.program.abi import STEPS, axis_of, parameter, step_parameter, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store, order_labels
 
@@ -72,8 +72,8 @@ class Shape:
             defs = next((d for d in self._defs if all(i in d for i in loop.ends)), {})
             step = step_parameter(loop.label)
             size = float(self.program.bindings.get(step, 1)) if step else 1.0
-            inside, bounds, part = of_loop(loop, defs, self.axes, self.extents)
-            self._steps[id(loop)] = steps(inside, size, every, bounds, part)
+            expected, labels = of_loop(loop, defs, self.axes, self.extents)
+            self._steps[id(loop)] = float(expected.steps(size, every, lambda a: self.pieces(labels[a])))
         return self._steps[id(loop)]
 
     def active(self, label: str) -> float:
