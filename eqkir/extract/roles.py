@@ -12,6 +12,7 @@ reduced         bound by a reduction
 folded          reduced, or contracted and ``vector``
 adjacent        of one execution group, the last coordinate but one of most accesses, weighted by bytes
 minor           the last coordinate of some access
+packed          owned by instances, where a loop around a store finds its members and what is computed there counts for these alone
 short, narrow   known extent of at most 32, at most 256
 ==============  ==============================================================================================
 """
@@ -59,6 +60,10 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         adjacent = _heaviest(before)
         if adjacent is not None:
             roles[adjacent].add("adjacent")
+    for _, _, on in (abstract.ranges.bounds if abstract.ranges else {}).values():
+        for x in sorted(abstract.free(on)) if on >= 0 else ():
+            if abstract.axis(x).kind == "own":
+                roles[x].add("packed")
     for seg, members in ((x.removesuffix(".m"), x) for x in sorted(roles) if x.endswith(".m")):
         if seg in roles:  # a slice's parameters are those of its members
             roles[seg] |= roles[members] - {"mem"}
