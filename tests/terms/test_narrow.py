@@ -45,6 +45,7 @@ KERNELS: dict[str, tuple[tuple[str, ...], list[tuple[int, ...]]]] = {
     "triangular_gemm_bf16": (ZERO, [(19, 40, 3), (37, 7, 2), (4, 0, 3)]),
     "jagged_mean_f32": ((), [(3, 4, 37, 2), (2, 3, 0, 1), (5, 6, 9, 2)]),
     "moe_grouped_gemm_bf16": ((), [(37, 5, 3, 4, 5), (9, 3, 2, 3, 4), (0, 3, 2, 2, 3), (4, 0, 3, 2, 3)]),
+    "jagged_softmax_f32": ((), [(37, 2, 4), (19, 3, 6), (0, 2, 3), (5, 0, 2)]),
     "segment_max_f32": ((), [(5, 6, 37), (3, 4, 0)]),
     "attention_causal_bf16": (ZERO, [(1, 1, 9, 19, 4), (1, 1, 19, 9, 4), (1, 1, 7, 3, 4), (1, 2, 3, 0, 4)]),
     "attention_window_bf16": (ZERO, [(1, 1, 9, 19, 4), (1, 1, 19, 9, 4), (1, 1, 3, 0, 4)]),
@@ -340,6 +341,27 @@ def test_a_condition_that_leaves_out_a_lane_that_a_store_takes_is_refused() -> N
     always = Let(true, "Const", ("true",), (), (), "bool")
     bare = replace(bare, segments=tuple(replace(s, phases=tuple((always, *ph) for ph in s.phases)) for s in bare.segments))
     assert "EQK-PRG-NARROW" in codes(bare)
+
+
+def jagged() -> Program:
+    """A candidate whose two reductions over a group's rows, the second of which reads the first's result, are both between bounds and
+    left out for groups that the block of rows does not meet."""
+    found = narrowed("jagged_softmax_f32", (), 60)
+    return next(
+        p for p in found if sum(min(x.ends) >= 0 and len(x.ends) == 3 for x in loops(p) if x.ends) == 2 and "i0:OB" in str(p.segments)
+    )
+
+
+def test_reductions_that_follow_each_other_along_one_axis_are_narrowed_together() -> None:
+    name, q = "jagged_softmax_f32", jagged()
+    for form in (q, legalize(q)):
+        assert not verify(form)
+        for row in KERNELS[name][1]:
+            assert outcome(name, form, row).ok
+    for by, side in ((4, "lo"), (-4, "hi")):
+        assert codes(shifted(q, side, by)) == {"EQK-PRG-NARROW"} and not outcome(name, shifted(q, side, by), (37, 2, 4)).ok
+    short = _on(q, lambda e: conj(e, le(Coord("i0"), 3)))
+    assert codes(short) == {"EQK-PRG-NARROW"} and not outcome(name, short, (37, 2, 4)).ok
 
 
 def test_a_loop_between_bounds_has_no_effects() -> None:
