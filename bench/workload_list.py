@@ -159,7 +159,7 @@ MODELS: list[Line] = [
     line(
         "mla_decode_bf16", {"B": 64, "H": 128, "T": 4096, "C": 512, "R": 64}, flops="2*B*H*T*(2*C+R)", rate="bf16", peers="E C",
         scalars={"scale": 576**-0.5}, data={"lengths": {"constant": "T"}}, permit=(ZERO,),
-        note="lengths are data: predicted for a sixteenth of T",
+        note="lengths are data: predicted for half of T",
     ),
     line("attention_delta_bf16", {**_TRAINING, "S": 4096}, peers="E C"),
     line("attention_backward_dq_bf16", _TRAINING, flops="3*B*H*S*(S+1)*D", rate="bf16", peers="L", **_LSE),

@@ -32,6 +32,10 @@ from eqkir.program.verify_structure import label_of, region_of
 PERMISSION = "zero_products"
 
 
+#: operations over all lanes of a fragment
+ACROSS = frozenset({"RedTree", "FragRed", "RedNTree", "FragRedN", "ConWhole", "ConAccWhole", "Dot"})
+
+
 class State(int):
     """The carry of the loop with this id, unchanged."""
 
@@ -247,8 +251,10 @@ class Outside:
         match x.op:
             case "Const":
                 return constant(x.attrs[0], x.dtype)
+            case op if op in ACROSS and not self.inside(i):  # made of other members than the one that is looked at
+                return None
             case "Index" if x.dtype == "bool":
-                return self.decided(i)
+                return self.decided(i) if self.inside(i) or all(axis_of(d) != self.loop.axis for d in x.dims) else None
             case "Splat" | "Trans":
                 return self.of(a[0])
             case "Load" | "LoadM":
@@ -284,8 +290,14 @@ class Outside:
             after = Reducer().apply(r, tuple(states), tuple(states))
         return tuple(states) if all(same(np.asarray(p), q) for p, q in zip(after, states, strict=True)) else None
 
+    def inside(self, i: int) -> bool:
+        """Whether a value is made in the loop."""
+        return i in self.home and self.loop in self.home[i].loops
+
     def carried(self, c: Carry) -> Known:
-        """The result of a loop inside: its start, if its body keeps it."""
+        """The result of a loop inside: its start, if its body keeps it. Other loops have taken members that this says nothing of."""
+        if not self.inside(c.id):
+            return None
         if c.op == "RedLoop":
             v = self.const(c.args[0])
             return v if v is not None and neutral(c.attrs[0], c.dtype, v) else None
@@ -293,7 +305,7 @@ class Outside:
             if not self.product(c.args[0], c.args[1], c.dtype):
                 return None
             return self.of(c.inits[0]) if c.inits else np.zeros(1, NUMPY[c.dtype])
-        if c.op != "Phi" or c.id not in self.home or self.loop not in self.home[c.id].loops:
+        if c.op != "Phi":
             return None
         start = self.const(c.inits[0])
         if start is None:

@@ -74,8 +74,8 @@ _TABLES: Final = """
 (function rdS (St) L :merge (set-intersect old new)) (function wrS (St) L :merge (set-intersect old new))
 (relation onephase (St))                   ; one phase
 (function base (G) L :merge (set-union old new)) (relation plan (G L))
-(relation bind (L String))                 ; demand: the context must say how this bound axis is traversed
-(relation binds (L String String L))       ; context, axis, label, context of the body
+(relation bind (V L String))               ; demand: the context must say how the axis that a value binds is traversed
+(relation binds (V L String String L))     ; value, context, axis, label, context of the body
 """
 
 
@@ -232,12 +232,12 @@ _FACTS: Final = """
 (rule ((= s (APut b n ix md mo sh rb rx v w ds)) (hasd v k) (hasd w l) (hasdL ds m)) ((hasdS s (max k (max l m)))) :ruleset facts)
 (rule ((= s (APar a b)) (onephase a) (onephase b)) ((onephase s)) :ruleset facts)
 ; the context of a body: a shared bound axis is traversed as the context says, a private one by any enabled label
-(rule ((bind x c) (shared c) (lab c l) (set-contains x l)) ((binds x c l x)) :ruleset facts)
+(rule ((bind v x c) (shared c) (lab c l) (set-contains x l)) ((binds v x c l x)) :ruleset facts)
 ; inside a loop between bounds, another operation over the axis starts from the loop over all its members
-(rule ((bind x c) (shared c) (step-narrow l m) (set-contains x m)) ((binds x c l (set-insert (set-remove x m) l))) :ruleset facts)
-(rule ((bind x c) (private c) (loopable c) (lab c l) (en l)) ((binds x c l (set-insert x l))) :ruleset facts)
+(rule ((bind v x c) (shared c) (step-narrow l m) (set-contains x m)) ((binds v x c l (set-insert (set-remove x m) l))) :ruleset facts)
+(rule ((bind v x c) (private c) (loopable c) (lab c l) (en l)) ((binds v x c l (set-insert x l))) :ruleset facts)
 ; the members of a slice: as the context takes slices
-(rule ((bind x c) (member c l m) (set-contains x l)) ((binds x c m (set-insert x m))) :ruleset facts)
+(rule ((bind v x c) (member c l m) (set-contains x l)) ((binds v x c m (set-insert x m))) :ruleset facts)
 """
 
 _PAIRS: Final = """
@@ -310,7 +310,7 @@ def facts() -> str:
 def placement() -> str:
     """Placement rules, and the demand for how a structured operation's axis is traversed."""
     demand = [
-        f"(rule ((= f (Here x p k v)) (= v {_pattern(r)[0]})) ((bind x a{r.bound})) :ruleset place)" for r in ABSTRACT if r.bound >= 0
+        f"(rule ((= f (Here x p k v)) (= v {_pattern(r)[0]})) ((bind v x a{r.bound})) :ruleset place)" for r in ABSTRACT if r.bound >= 0
     ]
     return "\n".join([_PLACE, *demand])
 

@@ -27,6 +27,7 @@ from eqkir.program.interp import Buffer, run
 from eqkir.program.lower import conservative
 from eqkir.program.model import Item, Let, Loop, Program
 from eqkir.program.ranges import half_spaces, with_ranges
+from eqkir.program.schedule import ScheduleError
 from eqkir.program.serialize import dumps, loads
 from eqkir.program.verify import verify
 from eqkir.rules.saturate import Saturated, saturate
@@ -362,6 +363,32 @@ def test_reductions_that_follow_each_other_along_one_axis_are_narrowed_together(
         assert codes(shifted(q, side, by)) == {"EQK-PRG-NARROW"} and not outcome(name, shifted(q, side, by), (37, 2, 4)).ok
     short = _on(q, lambda e: conj(e, le(Coord("i0"), 3)))
     assert codes(short) == {"EQK-PRG-NARROW"} and not outcome(name, short, (37, 2, 4)).ok
+
+
+def test_what_another_loop_has_taken_is_not_known_beyond_the_bounds() -> None:
+    """exp(-inf - m) is neutral for a sum only where the maximum m is no NaN; m comes from an earlier loop over the same axis."""
+    name = "softmax_attention_bf16"
+    p, s, rng, tried = source(name, ()), saturated(name, ()), random.Random(0), 0
+    for _ in range(400):
+        try:
+            q = decode(s.graph, sample(s.graph, rng), p, parameters(p, 4), {})
+        except ScheduleError:
+            continue
+        kinds = {c.attrs[0]: x for x in loops(q) for c in x.carries if c.op == "RedLoop" and x.axis == "c1"}
+        assert "sum" not in kinds or not kinds["sum"].ends
+        if "sum" in kinds and "max" in kinds and kinds["max"].ends:
+            assert not verify(q)
+            late = changed(
+                q,
+                lambda x, hi=kinds["max"].hi: (
+                    replace(x, hi=hi) if isinstance(x, Loop) and any(c.attrs[:1] == ("sum",) for c in x.carries) else x
+                ),
+            )
+            assert codes(late) == {"EQK-PRG-NARROW"}
+            tried += 1
+            if tried == 2:
+                break
+    assert tried == 2
 
 
 def test_a_loop_between_bounds_has_no_effects() -> None:
