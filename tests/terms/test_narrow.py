@@ -384,6 +384,8 @@ def test_what_another_loop_has_taken_is_not_known_beyond_the_bounds() -> None:
                     replace(x, hi=hi) if isinstance(x, Loop) and any(c.attrs[:1] == ("sum",) for c in x.carries) else x
                 ),
             )
+            if "EQK-PRG-SCOPE" in codes(late):  # the bound is made inside another loop
+                continue
             assert codes(late) == {"EQK-PRG-NARROW"}
             tried += 1
             if tried == 2:
