@@ -73,7 +73,8 @@ def gpu() -> tuple[bool, str]:
         good &= share >= wanted
         figures.append(f"{name} {share:.0f} % of SDPA{'' if share >= wanted else f' (< {wanted})'}")
     for name in TIMED:
-        timed = [f"{p} {v['ms'] / r['ms']:.2f}×" for r in rows if r.get("kernel") == name for p, v in r.get("peers", {}).items() if "ms" in v]
+        mine = [r for r in rows if r.get("kernel") == name]
+        timed = [f"{p} {v['ms'] / r['ms']:.2f}×" for r in mine for p, v in r.get("peers", {}).items() if "ms" in v]
         good &= bool(timed)
         figures.append(f"{name}: {', '.join(timed) or 'no peer timed'}")
     return good, "; ".join(figures)
