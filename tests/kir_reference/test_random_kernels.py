@@ -158,7 +158,8 @@ def test_corpus_lies_within_for_every_layout(name: str) -> None:
             excluded, elements = check(k, symbols, variant, 1, some, **fixed)
             if variant == "special":
                 doubtful, total = doubtful + excluded, total + elements
-            elif variant != "broadcast" and name not in ORDER:  # repeated rows make ties of values that are not exact
+            elif variant not in ("broadcast", "magnified") and name not in ORDER:
+                # repeated rows make ties of values that are not exact; what overflows on the way depends on the order
                 assert excluded == 0, "ordinary data decides everything"
     assert doubtful <= 0.45 * total or name in ORDER
 
