@@ -17,8 +17,8 @@ from eqkir.program.model import Item, Let, Loop
 
 #: coordinates tried along one axis, and points tried in all
 ALONG, POINTS = 8, 64
-#: part of an axis before (or from) one bound that is data, such as a length
-ONE_SIDED = 1 / 2
+#: where on an axis a datum such as a length lies
+MIDDLE = 1 / 2
 
 Count = float | NDArray[np.float64]  # one number, or one a row
 
@@ -72,14 +72,14 @@ def between(
     if len(data) == 2:
         inside, groups = n, tuple(sorted({a for e in data for a in e[1]}))
     else:
-        inside = n * ONE_SIDED if data else members(axis, lo, hi, axes, x)
+        inside = members(axis, lo, hi, axes, x)
     around = sorted(where)
     loops = tuple(a for a in around if axes[a].kind in ("loop", "strict"))
     return Between(inside, groups, len(given), loops, tuple(a for a in around if axes[a].kind == "own"))
 
 
 def members(axis: Axis, lo: Expr | None, hi: Expr | None, axes: Mapping[str, Axis], extents: Extents) -> float:
-    """Expected members between two bounds without data, averaged over evenly spread coordinates of other axes."""
+    """Expected members between two bounds, averaged over evenly spread coordinates of other axes; data lie in the middle of the axis."""
     n = max(1, extents.estimate(axis.extent))
     ends = [e for e in (lo, hi) if e is not None]
     names = sorted({str(a.args[0]) for e in ends for a in atoms(e) if a.op == "coord"})
@@ -92,6 +92,8 @@ def members(axis: Axis, lo: Expr | None, hi: Expr | None, axes: Mapping[str, Axi
         at = dict(zip(names, point, strict=True))
 
         def atom(a: Expr, at: dict[str, int] = at) -> int:
+            if a.op == "dep":
+                return int(n * MIDDLE)
             return at[a.args[0]] if a.op == "coord" else extents.guess(str(a.args[0]))
 
         try:
