@@ -11,10 +11,10 @@ import os
 import pickle
 import struct
 import sys
-import threading
-import time
 import traceback
 from typing import IO, Any
+
+from eqkir.base.follow import follow
 
 
 def read_frame(stream: IO[bytes]) -> Any:
@@ -44,17 +44,6 @@ def resolve(name: str) -> Any:
     """``"package.module:attribute"`` -> the object. Raises ImportError, AttributeError."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
-
-
-def follow(parent: int, period: float = 2.0) -> None:
-    """End this process soon after its parent: a thread looks every `period` seconds, because a busy task reads no end of file."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(period)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="follow", daemon=True).start()
 
 
 def main() -> None:

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
+from eqkir.base.follow import follow
+
 _MODULES: dict[str, ModuleType] = {}
 
 
@@ -92,6 +94,7 @@ def serve(kind: str, requests: BinaryIO, replies: BinaryIO) -> None:
 
 
 def main() -> None:
+    follow(os.getppid())
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     serve(sys.argv[1], sys.stdin.buffer, replies)
