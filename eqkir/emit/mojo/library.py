@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 IMPORTS: Final = """\
+from std.atomic import Atomic
+from std.ffi import external_call
 from std.math import fma
 from std.memory import bitcast
 from std.sys.info import CompilationTarget
