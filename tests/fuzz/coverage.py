@@ -8,7 +8,7 @@ part of a program that was run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from eqkir.kir import ops
 from eqkir.kir.model import Kernel, Op
@@ -54,24 +54,31 @@ def operations(kernel: Kernel) -> set[str]:
     return {x for op in every(kernel) for x in labels(op)}
 
 
-#: structured operations: the function's place in the label, and the realised forms that compute them
+REDUCED = ("RedTree", "RedLoop tree elements", "RedLoop tree chunks", "RedLoop lanes chunks")
+COMBINED = tuple(f.replace("Red", "RedN") for f in REDUCED)
+CARRIED = ("Phi elements", "Phi chunks")
+CONTRACTED = ("ConWhole fma", "ConWhole mma", "ConLoop fma elements", "ConLoop fma chunks", "ConLoop mma chunks")
+#: structured operations: the realised forms that compute them
 FAMILY: dict[str, tuple[str, ...]] = {
-    "reduce": ("RedTree", "RedLoop"),
-    "reduce generic": ("RedNTree", "RedNLoop"),
-    "arg_reduce": ("RedNTree", "RedNLoop"),
-    "scan": ("Scan", "Phi elements", "Phi chunks"),
-    "scan generic": ("ScanN", "Phi elements", "Phi chunks"),
-    "contract": ("ConWhole", "ConLoop", "ConAccWhole", "ConAccLoop"),
-    "sparse_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"),
-    "scaled_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"),
-    "histogram": ("RedTree", "RedLoop"),
-    "region_fold": ("Phi elements", "Phi slices", "RedTree", "RedLoop"),
-    "region_scan": ("Phi elements", "Phi slices", "Scan"),
+    "reduce": REDUCED,
+    "reduce generic": COMBINED,
+    "arg_reduce": COMBINED,
+    "scan": ("Scan whole", "Scan chunks", "Scan members", *CARRIED),
+    "scan generic": ("ScanN whole", "ScanN chunks", *CARRIED),
+    "contract": (*CONTRACTED, *(f.replace("Con", "ConAcc") for f in CONTRACTED)),
+    "sparse_contract": CONTRACTED,
+    "scaled_contract": (*CONTRACTED, *REDUCED),
+    "histogram": REDUCED,
+    "region_fold": ("Phi elements", "Phi slices", "RedTree"),
+    "region_scan": ("Phi elements", "Phi slices", "Scan members"),
     "for": ("Phi elements",),
     "while": ("Phi elements",),
     "quantized_dot": ("Phi elements",),
-    "quantize": ("RedTree", "RedLoop", "RedNTree", "RedNLoop"),
+    "quantize": REDUCED,
 }
+#: functions of scans, as their realised terms name them
+SCANNED = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+SCATTER_MODES = ("add", "mul", "max", "min", "and", "or", "xor")
 MODES = {f"atomic_{fn}": fn for fn in ("add", "max", "min", "and", "or", "xor")} | {
     "store": "store", "unique_scatter": "unique", "atomic_store": "put", "atomic_load": "get", "atomic_exchange": "exchange",
     "atomic_compare_exchange": "compare_exchange",
@@ -94,10 +101,9 @@ def cells(kernel: Kernel, program: Program) -> set[Cell]:
     out: set[Cell] = {(x, "program") for x in names}
     held = list(forms(program))
     for x in names:
-        for _, form, fn in held:
-            other = x.startswith("reduce ") and fn and fn != x.removeprefix("reduce ")
-            if not other and any(form == f or form.startswith(f"{f} ") for f in family(x)):
-                out.add((x, form))
+        mine = x.split(" ", 1)[1] if x.startswith(("reduce ", "scan ")) else ""
+        mine = SCANNED.get(mine, mine)
+        out |= {(x, form) for _, form, fn in held if form in family(x) and (not fn or not mine or fn == mine)}
     for at, form, _ in held:
         text = program.origins.get(at, "")
         id = text.split("%", 1)[1].split(" ", 1)[0] if "%" in text else ""
@@ -108,6 +114,16 @@ def cells(kernel: Kernel, program: Program) -> set[Cell]:
         if mode in modes:
             out.add((x, f"Store {mode}"))
     return out
+
+
+#: parts of the names of forms that random structures seldom hold -> how much a drawn candidate is worth that does
+SELDOM = {"mma": 8, "Acc": 6, "slices": 8, "whole": 4, "tree chunks": 5, "Tree": 4, "ConWhole": 4, "Phi chunks": 2, "chunks": 1}
+
+
+def worth(cells: Iterable[Cell], known: Collection[Cell]) -> int:
+    """What a candidate that holds `cells` adds to those that are known: seldom forms count more."""
+    new = [f for x, f in cells if (x, f) not in known and f in family(x)]
+    return sum(1 + sum(w for part, w in SELDOM.items() if part in f) for f in new)
 
 
 def stored(program: Program) -> set[str]:
@@ -137,13 +153,14 @@ def forms(program: Program) -> Iterator[tuple[str, str, str]]:
 
 STEP = {
     "L1": "elements", "LC": "chunks", "W": "whole", "S1": "elements", "SC": "slices", "SW": "one slice", "O1": "instances", "OB": "blocks",
+    "M1": "members", "MC": "chunks of members", "MW": "whole slice",
 }  # fmt: skip
 
 
 def _forms(items: Sequence[Item]) -> Iterator[tuple[int, str, str]]:
     for i in items:
         if isinstance(i, Let):
-            yield i.id, _let(i), str(i.attrs[0]) if i.attrs and i.op.startswith("Red") else ""
+            yield i.id, _let(i), str(i.attrs[0]) if i.op in ("RedTree", "Scan") else ""
         elif isinstance(i, Loop):
             step = STEP.get(traversal(i.label), traversal(i.label))
             for c in i.carries:
