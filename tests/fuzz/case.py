@@ -45,7 +45,7 @@ LANES = (1, 2, 4, 8, 16)
 #: bodies that one launch in the provider's interpreter may execute (about 2 ms each), and launches a case
 BUDGET, LAUNCHES = 60, 3
 #: structures that are drawn of a case's graph, and candidates among them that are run
-STRUCTURES, CANDIDATES = 24, 3
+STRUCTURES, CANDIDATES = 40, 4
 VOLUME = 4000  # elements of the largest view
 STEPS = 20_000  # loop bodies that the program interpreter executes one after another for one input (instances run side by side)
 GOOD = ("ok", "refused", "invalid")
@@ -193,7 +193,7 @@ def drawn(chain: Chain, n: int, seed: int, result: Result) -> list[Program]:
     pool, out = [*_structures(chain, seed)], list[Program]()
     held = {id(p): coverage.cells(chain.kernel, p) for p in pool}
     while pool and len(out) < n:
-        p = max(pool, key=lambda p: coverage.worth(held[id(p)], known)) if out else pool[0]
+        p = max(pool, key=lambda p: coverage.worth(held[id(p)], known, seed)) if out else pool[0]
         pool = [q for q in pool if q is not p]
         if verify(p):
             result.unverified += 1

@@ -8,6 +8,7 @@ part of a program that was run.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from eqkir.kir import ops
@@ -65,12 +66,12 @@ FAMILY: dict[str, tuple[str, ...]] = {
     "arg_reduce": COMBINED,
     "scan": ("Scan whole", "Scan chunks", "Scan members", *CARRIED),
     "scan generic": ("ScanN whole", "ScanN chunks", *CARRIED),
-    "contract": (*CONTRACTED, *(f.replace("Con", "ConAcc") for f in CONTRACTED)),
+    "contract": (*CONTRACTED, *(f.replace("Con", "ConAcc") for f in CONTRACTED), *REDUCED),
     "sparse_contract": CONTRACTED,
     "scaled_contract": (*CONTRACTED, *REDUCED),
     "histogram": REDUCED,
-    "region_fold": ("Phi elements", "Phi slices", "RedTree"),
-    "region_scan": ("Phi elements", "Phi slices", "Scan members"),
+    "region_fold": ("Phi elements", "Phi slices"),
+    "region_scan": ("Phi elements", "Phi slices"),
     "for": ("Phi elements",),
     "while": ("Phi elements",),
     "quantized_dot": ("Phi elements",),
@@ -89,25 +90,29 @@ POINTWISE = {
 }  # fmt: skip
 
 
+def agrees(label: str, fn: str) -> bool:
+    """Whether a reduction or scan has the function of a realised term (an empty text where the term does not tell)."""
+    mine = label.split(" ", 1)[1] if label.startswith(("reduce ", "scan ")) else ""
+    return not fn or SCANNED.get(mine, mine) in ("", fn)
+
+
 def family(label: str) -> tuple[str, ...]:
     """Realised terms of a structured operation."""
     return FAMILY.get(label) or FAMILY.get(label.split(" ", 1)[0], ())
 
 
 def cells(kernel: Kernel, program: Program) -> set[Cell]:
-    """The cells that a program touches. A structured operation meets every form of its family and function that the program holds."""
+    """The cells that a program touches. A form whose origin is lost counts where operations of one kind alone can have made it."""
     made: dict[str, list[str]] = {r: labels(op) for op in every(kernel) for r in op.results}
     names = operations(kernel)
     out: set[Cell] = {(x, "program") for x in names}
-    held = list(forms(program))
-    for x in names:
-        mine = x.split(" ", 1)[1] if x.startswith(("reduce ", "scan ")) else ""
-        mine = SCANNED.get(mine, mine)
-        out |= {(x, form) for _, form, fn in held if form in family(x) and (not fn or not mine or fn == mine)}
-    for at, form, _ in held:
+    for at, form, fn in forms(program):
         text = program.origins.get(at, "")
-        id = text.split("%", 1)[1].split(" ", 1)[0] if "%" in text else ""
-        out |= {(x, form) for x in made.get(id, ()) if form == POINTWISE.get(x.split(" ", 1)[0])}
+        mine = made.get(text.split("%", 1)[1].split(" ", 1)[0] if "%" in text else "", [])
+        if not any(family(x) or form == POINTWISE.get(x.split(" ", 1)[0]) for x in mine):
+            mine = sorted(x for x in names if form in family(x) and agrees(x, fn))
+            mine = mine if len({x.split(" ", 1)[0] for x in mine}) == 1 else []
+        out |= {(x, form) for x in mine if form == POINTWISE.get(x.split(" ", 1)[0]) or form in family(x) and agrees(x, fn)}
     modes = stored(program)
     for x in names:
         mode = x.split(" ")[1] if x.startswith("scatter_reduce") else MODES.get(x)
@@ -117,13 +122,15 @@ def cells(kernel: Kernel, program: Program) -> set[Cell]:
 
 
 #: parts of the names of forms that random structures seldom hold -> how much a drawn candidate is worth that does
-SELDOM = {"mma": 8, "Acc": 6, "slices": 8, "whole": 4, "tree chunks": 5, "Tree": 4, "ConWhole": 4, "Phi chunks": 2, "chunks": 1}
+SELDOM = {
+    "mma": 8, "Acc": 8, "AccLoop fma": 8, "slices": 8, "whole": 4, "tree chunks": 4, "lanes": 4, "Tree": 3, "ConWhole": 4, "Loop mma": 6, "Phi chunks": 3,
+}  # fmt: skip
 
 
-def worth(cells: Iterable[Cell], known: Collection[Cell]) -> int:
-    """What a candidate that holds `cells` adds to those that are known: seldom forms count more."""
-    new = [f for x, f in cells if (x, f) not in known and f in family(x)]
-    return sum(1 + sum(w for part, w in SELDOM.items() if part in f) for f in new)
+def worth(cells: Iterable[Cell], known: Collection[Cell], seed: int) -> float:
+    """What a candidate that holds `cells` adds to those that are known: seldom forms count more, each by the seed's own taste."""
+    new = sorted(f for x, f in cells if (x, f) not in known and f in family(x))
+    return sum(random.Random(f"{seed}/{f}").random() * (2 + sum(w for part, w in SELDOM.items() if part in f)) for f in new)
 
 
 def stored(program: Program) -> set[str]:

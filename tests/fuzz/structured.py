@@ -16,7 +16,7 @@ def _axis(g: State, x: Value) -> int:
     return g.rng.randrange(x.rank)
 
 
-@production(6, wishes=("sum", "max", "min", "prod"))
+@production(6, wishes=("sum", "max", "min", "prod", "prod"))
 def reduce(g: State) -> Value:
     x = g.value((*FLOAT, *INT) if g.wish else (*FLOAT, *INT, "bool"), 1)
     fn = g.pick(("any", "all")) if x.dtype == "bool" else g.choose(("sum", "sum", "max", "min", "prod"))
@@ -24,7 +24,7 @@ def reduce(g: State) -> Value:
     return x.reduce(fn, axes, g.chance(0.4))
 
 
-@production(2, wishes=("any", "all"))
+@production(2, wishes=("any", "all") * 2)
 def reduce_logic(g: State) -> Value:
     x = g.value(("bool",), 1)
     return x.reduce(g.choose(("any", "all")), _axis(g, x), g.chance(0.4))
@@ -108,7 +108,7 @@ def lexicographic(g: State) -> list[Value]:
     return [best, at.cast("i32") if g.chance(0.5) else at]
 
 
-@production(3, wishes=("argmax", "argmin"))
+@production(3, wishes=("argmax", "argmin", "argmin"))
 def arg_reduce(g: State) -> list[Value]:
     x = g.value((*FLOAT, *INT), 1)
     return list(g.k.arg_reduce(g.choose(("argmax", "argmin")), x, _axis(g, x), g.pick(("index", "i32", "i64"))))
@@ -153,13 +153,13 @@ def _accumulator(g: State, dtype: str) -> str:
     return f"{wide}{g.pick((32, 64))}" if bits(dtype) <= 16 else "index" if dtype == "index" else f"{wide}{g.pick((bits(dtype), 64))}"
 
 
-@production(5, wishes=("matmul", "batched", "two", "accumulated", "accumulated", "any"))
+@production(5, wishes=("matmul", "batched", "two", "any", *("vector",) * 3, *("accumulated",) * 4))
 def contract(g: State) -> Value:
     """Any pairing of axes: matrix products, batches, outer products over several axes."""
-    dtype = g.dtype((*FLOAT, *FLOAT, *NARROW, "i8", "u8", "i32", "i64"))
+    dtype = g.dtype(FLOAT if g.wish == "accumulated" else (*FLOAT, *FLOAT, *NARROW, "i8", "u8", "i32", "i64"))
     m, n, c = g.dim(), g.dim(), g.dim()
     summed = g.wish == "accumulated" or g.chance(0.3)
-    match g.choose(("matmul", "matmul", "batched", "vector", "two", "any")):
+    match "matmul" if g.wish == "accumulated" else g.choose(("matmul", "matmul", "batched", "vector", "two", "any")):
         case "matmul":
             a, b, r, w = (m, c), (c, n), [(1, 0)], []
         case "batched":
@@ -213,7 +213,7 @@ def scaled_contract(g: State) -> Value:
     return g.k.scaled_contract(both[0], s0, both[1], s1, formats[0], formats[1])
 
 
-@production(2, wishes=("one_of_two", "two_of_four"))
+@production(2, wishes=("one_of_two", "two_of_four") * 2)
 def sparse_contract(g: State) -> Value:
     pattern = g.choose(("one_of_two", "two_of_four"))
     m, n, half = g.dim(), g.dim(), g.pick((2, 4, 8))
