@@ -20,6 +20,14 @@ IMPOSSIBLE: dict[tuple[str, str], str] = {
     ("sparse_contract", "ConWhole mma"): SPARSE,
     ("sparse_contract", "ConLoop mma chunks"): SPARSE,
 }
+#: forms that no operation has, of every kind -> why
+NEVER = {
+    "RedLoop lanes elements": "an accumulator a lane needs lanes: a loop over single elements has none",
+    "RedNLoop lanes elements": "a state a lane needs lanes: a loop over single elements has none",
+    "ConLoop mma elements": "the matrix unit takes fragments: the contracted axis has lanes",
+    "ConAccLoop mma elements": "the matrix unit takes fragments: the contracted axis has lanes",
+    "Phi one slice": "one slice that is the whole axis needs no state: its summary is the result",
+}
 
 
 def labels() -> Iterator[str]:
@@ -65,8 +73,8 @@ def impossible() -> set[Cell]:
 
 def table() -> str:
     """The impossible cells as a table of docs/fuzzing.md."""
-    rows = [f"| {x} | {f} | {why} |" for (x, f), why in sorted(IMPOSSIBLE.items())]
+    rows = [f"| {x} | {f} | {why} |" for (x, f), why in [*sorted(IMPOSSIBLE.items()), *((("any", f), why) for f, why in NEVER.items())]]
     return "\n".join(["| operation | form | reason |", "|---|---|---|", *rows])
 
 
-__all__ = ["IMPOSSIBLE", "every", "impossible", "labels", "possible", "table"]
+__all__ = ["IMPOSSIBLE", "NEVER", "every", "impossible", "labels", "possible", "table"]

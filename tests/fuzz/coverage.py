@@ -77,6 +77,10 @@ FAMILY: dict[str, tuple[str, ...]] = {
     "quantized_dot": ("Phi elements",),
     "quantize": REDUCED,
 }
+#: forms that rewriting may give to other operations, besides: they are not counted for them
+REWRITTEN = dict.fromkeys(
+    ("reduce sum", "histogram", "quantize", "quantized_dot"), (*CONTRACTED, *(f.replace("Con", "ConAcc") for f in CONTRACTED), *REDUCED)
+)
 #: functions of scans, as their realised terms name them
 SCANNED = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
 SCATTER_MODES = ("add", "mul", "max", "min", "and", "or", "xor")
@@ -110,8 +114,8 @@ def cells(kernel: Kernel, program: Program) -> set[Cell]:
         text = program.origins.get(at, "")
         mine = made.get(text.split("%", 1)[1].split(" ", 1)[0] if "%" in text else "", [])
         if not any(family(x) or form == POINTWISE.get(x.split(" ", 1)[0]) for x in mine):
-            mine = sorted(x for x in names if form in family(x) and agrees(x, fn))
-            mine = mine if len({x.split(" ", 1)[0] for x in mine}) == 1 else []
+            able = {x.split(" ", 1)[0] for x in names if form in (*family(x), *REWRITTEN.get(x, ())) and agrees(x, fn)}
+            mine = sorted(x for x in names if form in family(x) and agrees(x, fn)) if len(able) == 1 else []
         out |= {(x, form) for x in mine if form == POINTWISE.get(x.split(" ", 1)[0]) or form in family(x) and agrees(x, fn)}
     modes = stored(program)
     for x in names:
@@ -123,7 +127,8 @@ def cells(kernel: Kernel, program: Program) -> set[Cell]:
 
 #: parts of the names of forms that random structures seldom hold -> how much a drawn candidate is worth that does
 SELDOM = {
-    "mma": 8, "Acc": 8, "AccLoop fma": 8, "slices": 8, "whole": 4, "tree chunks": 4, "lanes": 4, "Tree": 3, "ConWhole": 4, "Loop mma": 6, "Phi chunks": 3,
+    "mma": 8, "Acc": 8, "AccLoop fma": 8, "slices": 8, "whole": 4, "tree chunks": 4, "lanes": 4, "Tree": 3, "ConWhole": 4, "Loop mma": 6,
+    "Phi chunks": 3,
 }  # fmt: skip
 
 
