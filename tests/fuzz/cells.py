@@ -15,10 +15,13 @@ from tests.fuzz.structured import FORMATS
 DTYPES = ("f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e5m2", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "index")
 
 SPARSE = "which row of the right operand is read depends on the row of the left one, so that no axis is the left operand's own"
+PRODUCT = "no target has an atomic product: construction refuses it (EQK-CON-ATOMIC)"
 #: operations, form -> why no program can compute them so
 IMPOSSIBLE: dict[tuple[str, str], str] = {
     ("sparse_contract", "ConWhole mma"): SPARSE,
     ("sparse_contract", "ConLoop mma chunks"): SPARSE,
+    ("scatter_reduce mul", "program"): PRODUCT,
+    ("scatter_reduce mul", "Store mul"): PRODUCT,
 }
 #: forms that no operation has, of every kind -> why
 NEVER = {

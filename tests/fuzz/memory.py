@@ -145,7 +145,7 @@ def permuted_store(g: State) -> None:
     (out.unique_scatter if g.chance(0.8) else out.store)((at,), x, valid=valid)
 
 
-@production(3, pure=False, wishes=SCATTER)
+@production(3, pure=False, wishes=[fn for fn in SCATTER if fn != "mul"])
 def scatter_reduce(g: State) -> None:
     """Combine elements into a view; places coincide."""
     if not g.outer():

@@ -11,7 +11,7 @@ from tests.fuzz.state import FLOAT, State, finite, production
 from tests.fuzz.structured import affine
 
 
-@production(4, wishes=("sum", "extreme", "count", "soft", "affine"))
+@production(4, wishes=("sum", "extreme", "count", "soft"))
 def region_fold(g: State) -> list[Value]:
     """Lawful folds: sums of functions, extremes, soft maxima, counts by coordinate, and affine maps, which do not commute."""
     k = g.k

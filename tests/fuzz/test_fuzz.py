@@ -97,7 +97,7 @@ def test_impossible_cells_are_documented_with_their_reasons() -> None:
 
 
 def test_every_operation_has_cells_that_a_run_is_to_meet() -> None:
-    assert {x for x, _ in cells.possible()} == set(cells.labels())
+    assert {x for x, _ in cells.possible()} == set(cells.labels()) - {"scatter_reduce mul"}
     assert {x.split(" ")[-1] if x.endswith(("contract", " scan")) else x.split(" ")[0] for x in cells.labels()} == set(OPERATIONS)
 
 
