@@ -49,7 +49,7 @@ def run_matrix(
             answer = [cells.Cell(names[i], "row", faults=[f"{answer.kind}: {answer.message}"])]
         rows[names[i]] = answer
         if progress:
-            print(_line(answer), flush=True)
+            print(_line(answer), file=sys.stderr, flush=True)
     results = [c for n in names for c in rows[n]]
     summary = summarize(results, time.perf_counter() - start)
     for engine in engines:

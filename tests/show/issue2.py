@@ -62,7 +62,7 @@ def matrix() -> tuple[bool, str]:
     from tools.matrix import run_matrix
 
     start = time.monotonic()
-    s = run_matrix(jobs=2)
+    s = run_matrix(jobs=2, progress=True)
     minutes = (time.monotonic() - start) / 60
     parts = [f"{s['cells_ok']} of {s['cells']} cells, {s['cases']} cases, {s['digests']} distinct digests"]
     for engine in ("interpreter", "compile"):
