@@ -1,8 +1,8 @@
 """From a structured program to a task program: each segment is a stage's group, each instance a run through its phases.
 
 Fragments live in registers, unrolled (`fragments`); which label runs along vectors is decided once a phase (`layout`). Three bodies may
-stand beside each other in one instance, chosen by tests that it makes itself: blocks that lie inside their axes, without masks; blocks at the
-end of an axis; and views whose last stride is not 1.
+stand beside each other in one instance, chosen by tests that it makes itself: blocks that lie inside their axes, without masks; blocks at
+the end of an axis; and views whose last stride is not 1.
 """
 
 from __future__ import annotations

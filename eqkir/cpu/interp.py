@@ -1,8 +1,9 @@
 """The interpreter of task programs: numpy, statement by statement, a batch of instances at once.
 
 A value is an array ``(N or 1, width)`` over the instances of a batch. Statements run in order for all instances; where control differs
-between them a set of taking-part instances is carried along. Accesses are checked: elements outside a view, double writes and reads across instances (they are
-unordered, whichever task they fall in), reads of what nothing wrote. Pointwise operations are those of the program interpreter.
+between them, a set of instances that take part is carried along. Accesses are checked: elements outside a view, double writes and reads
+across instances (they are unordered, whichever task they fall in), reads of what nothing wrote. Pointwise operations are those of the
+program interpreter.
 """
 
 from __future__ import annotations
@@ -17,7 +18,22 @@ from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import FLOATS, NUMPY, parse
 from eqkir.base.expr import evaluate
 from eqkir.cpu.model import (
-    INDEX, Alloc, Atomic, For, Get, Group, If, Load, Op, Set, Statement, TaskProgram, Type, Var, While, Write,
+    INDEX,
+    Alloc,
+    Atomic,
+    For,
+    Get,
+    Group,
+    If,
+    Load,
+    Op,
+    Set,
+    Statement,
+    TaskProgram,
+    Type,
+    Var,
+    While,
+    Write,
 )  # fmt: skip
 from eqkir.program import interp_scalar as S
 from eqkir.program.interp import Args, bind_symbols
@@ -194,7 +210,7 @@ class Interpreter:
             case "Bin":
                 return lambda a, b: S.binary(x.attrs[0], a, b, src)
             case "Tri" if x.attrs[0] == "select":
-                return lambda c, a, b: np.where(c, a, b)
+                return _select
             case "Tri":
                 return lambda a, b, c: S.fma(a, b, c, src)
             case "Cast":
@@ -420,6 +436,10 @@ class Interpreter:
             s.values[x.id] = out
 
         return go
+
+
+def _select(c: Array, a: Array, b: Array) -> Array:
+    return np.where(c, a, b)
 
 
 def _elements(b: Buffer) -> Array:
