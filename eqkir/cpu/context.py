@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Union
 
 from eqkir.base.expr import Expr
 from eqkir.cpu.builder import Builder
-from eqkir.cpu.fragments import Fragment, Point, Shape, made, read
+from eqkir.cpu.fragments import Fragment, Point, Shape, read
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.model import INDEX, Type
 from eqkir.program.abi import axis_of, parameter
@@ -42,6 +42,7 @@ class Context:
     assumed: dict[tuple[str, int], None] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
     labels: dict[str, Lanes] = field(default_factory=dict)
+    pending: dict[int, int] = field(default_factory=dict)  # values not yet whole -> alias class of a load, or -1
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run
 
     # ---------------------------------------------------------------------------------------------- values
@@ -59,10 +60,34 @@ class Context:
     def shape(self, i: int) -> Shape:
         return self.layout.shape(i)
 
-    def make(self, i: int, part: Callable[[Point, str], int]) -> None:
-        """Value `i` from a function of point and vector label."""
+    def make(self, i: int, part: Callable[[Point, str], int], alias: int = -1) -> None:
+        """Value `i` from a function of point and vector label, whose parts are made when they are read. `alias`: of a load, the class of
+        its view; the value is made before anything of that class is written."""
         s = self.shape(i)
-        self.values[i] = made(s, lambda p: part(p, s.vector))
+        self.values[i] = Fragment(s, source=lambda p: part(p, s.vector))
+        self.pending[i] = alias
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """A block inside the present one: what waits for a reader there ends with it."""
+        saved = dict(self.pending)
+        try:
+            yield
+        finally:
+            self.pending = {i: a for i, a in saved.items() if i in self.pending}
+
+    def force(self, ids: Iterable[int]) -> None:
+        """Make values whole, here: those among `ids` that wait for a reader."""
+        for i in ids:
+            if i in self.pending:
+                f = self.values[i]
+                assert isinstance(f, Fragment)
+                f.force()
+                del self.pending[i]
+
+    def force_class(self, alias: int) -> None:
+        """Make the loads of an alias class whole, and what waits for them."""
+        self.force([i for i, a in self.pending.items() if a == alias])
 
     def width(self, vector: str) -> int:
         return self.layout.width[vector] if vector else 1

@@ -43,10 +43,24 @@ class Shape:
 
 @dataclass(slots=True)
 class Fragment:
-    """Value ids by the first lanes of the parts."""
+    """Value ids by the first lanes of the parts; those that are not there yet are made by `source` when they are first read."""
 
     shape: Shape
     parts: dict[tuple[int, ...], int] = field(default_factory=dict)
+    source: Callable[[Point], int] | None = None
+
+    def at(self, p: Mapping[str, int]) -> int:
+        """The part at a point."""
+        key = self.shape.key(p)
+        if key not in self.parts:
+            assert self.source is not None
+            self.parts[key] = self.source(dict(zip(self.shape.dims, key, strict=True)))
+        return self.parts[key]
+
+    def force(self) -> None:
+        """Make all parts."""
+        for p in self.shape.points():
+            self.at(p)
 
 
 def read(b: Builder, f: Fragment, p: Mapping[str, int], vector: str, width: int) -> int:
@@ -57,7 +71,7 @@ def read(b: Builder, f: Fragment, p: Mapping[str, int], vector: str, width: int)
     if vector not in s.dims:
         return b.splat(_lane(b, f, p), width)
     if s.vector == vector and s.width == width:
-        return f.parts[s.key(p)]
+        return f.at(p)
     lanes = [_lane(b, f, {**p, vector: p[vector] + k}) for k in range(width)]
     return b.op("Build", (), tuple(lanes), Type(b.types[lanes[0]].dtype, width))
 
@@ -65,15 +79,7 @@ def read(b: Builder, f: Fragment, p: Mapping[str, int], vector: str, width: int)
 def _lane(b: Builder, f: Fragment, p: Mapping[str, int]) -> int:
     s = f.shape
     if not s.vector:
-        return f.parts[s.key(p)]
+        return f.at(p)
     first = p[s.vector] // s.width * s.width
-    whole = f.parts[s.key({**p, s.vector: first})]
+    whole = f.at({**p, s.vector: first})
     return b.op("Extract", (p[s.vector] - first,), (whole,), Type(b.types[whole].dtype))
-
-
-def made(shape: Shape, part: Callable[[Point], int]) -> Fragment:
-    """A fragment from a function of its parts' points."""
-    f = Fragment(shape)
-    for p in shape.points():
-        f.parts[shape.key(p)] = part(p)
-    return f

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from eqkir.cpu.context import Context, Lanes
@@ -68,9 +69,25 @@ class _States:
 
 def expand_loop(k: Context, x: Loop, block: Block) -> None:
     """A loop over one axis."""
-    if x.cond >= 0:
-        _while(k, x, block)
-        return
+    k.force(read_by(x))
+    for alias in sorted({k.program.abi.view(v).alias for v in written_by(x.body)}):
+        k.force_class(alias)
+    with k.inside():
+        (_while if x.cond >= 0 else _for)(k, x, block)
+
+
+def written_by(items: tuple[Item, ...]) -> set[str]:
+    """Views that a block stores to."""
+    out: set[str] = set()
+    for i in items:
+        if isinstance(i, Store):
+            out |= {i.view, *([i.into] if i.into else [])}
+        elif isinstance(i, Loop):
+            out |= written_by(i.body)
+    return out
+
+
+def _for(k: Context, x: Loop, block: Block) -> None:
     b, p = k.b, step_parameter(x.label)
     chunk, member = k.program.bindings[p] if p else 1, member_of(x.label)
     lanes = x.label if parameter(x.label) else member if member and parameter(member) else ""
@@ -81,7 +98,8 @@ def expand_loop(k: Context, x: Loop, block: Block) -> None:
     def body(it: int, masked: bool) -> None:
         at = b.bin("mul", it, b.const(chunk))
         count = b.bin("sub", extent, at) if masked and lanes else -1
-        with k.label(x.label, Lanes(at, count if lanes == x.label else -1)), k.label(member or "-", Lanes(at, count)):
+        inner = k.label(member, Lanes(at, count)) if member else nullcontext()
+        with k.label(x.label, Lanes(at, count if lanes == x.label else -1)), inner, k.inside():
             states.present()
             block(k, x.body)
             states.advance()
@@ -201,6 +219,11 @@ def _needed(x: Loop) -> set[int]:
     return out
 
 
+def read_by(i: Item) -> list[int]:
+    """Values that an item reads, a loop with its body; in order, each once."""
+    return list(dict.fromkeys(_reads(i)))
+
+
 def _reads(i: Item) -> list[int]:
     match i:
         case Let():
@@ -208,6 +231,6 @@ def _reads(i: Item) -> list[int]:
         case Store():
             return [i.value, i.valid, *i.deps]
         case Loop():
-            return [a for c in i.carries for a in (*c.args, *c.inits)] + [*i.ends] + [a for j in i.body for a in _reads(j)]
+            return [a for c in i.carries for a in (*c.args, *c.inits)] + [*i.ends, i.cond] + [a for j in i.body for a in _reads(j)]
         case Barrier():
             return []

@@ -95,7 +95,7 @@ def expand_load(k: Context, x: Let) -> None:
         other = -1 if known else k.read(x.args[1], p, v)
         return b.load(view, where.at, Type(dtype, w), where.access, where.stride, mask, other)
 
-    k.make(x.id, part)
+    k.make(x.id, part, k.program.abi.view(view).alias)
 
 
 def _everywhere(k: Context, valid: int) -> bool:
@@ -105,6 +105,9 @@ def _everywhere(k: Context, valid: int) -> bool:
 
 def expand_store(k: Context, x: Store) -> None:
     """A store, part by part; an atomic operation, element by element."""
+    k.force_class(k.program.abi.view(x.view).alias)
+    if x.into:
+        k.force_class(k.program.abi.view(x.into).alias)
     if x.atomic:
         _atomic(k, x)
         return

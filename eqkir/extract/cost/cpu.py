@@ -37,7 +37,7 @@ from eqkir.extract.graph import ENode, FrozenGraph
 from eqkir.extract.labels import Bools, Floats, LabelTable
 from eqkir.program.abi import Abi, axis_of, parameter
 from eqkir.program.dag import FN
-from eqkir.program.model import Carry, Let, Program, Region, Segment, Store, order_labels
+from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Region, Segment, Store, order_labels
 from eqkir.targets.cpu import CpuTarget
 
 NS = 1e9
@@ -75,6 +75,8 @@ class _Segment:
         self.bytes: dict[tuple[str, tuple[Expr, ...]], tuple[float, float, float]] = {}
         for v in visits(shape, n, s):
             self._visit(v)
+        for ph, layout in zip(s.phases, self.layouts, strict=True):
+            self._spills(ph, layout, 1.0)
         cores = min(float(target.cores), max(self.instances, 1.0))
         clock = target.clock_hz / NS
         terms = [
@@ -83,11 +85,19 @@ class _Segment:
             self.stores / target.stores_per_clock,
             self.chain,
         ]
+        each = target.instance_ns + _order_ns(s.order) + self._stray()
         work = (max(terms) + REST * (sum(terms) - max(terms))) / clock * self.instances
-        core = (work + self.instances * target.instance_ns) / cores
+        core = (work + self.instances * each) / cores
         memory = self._memory(cores)
         self.total = max(core, memory) + OVERLAP * min(core, memory)
-        self.terms = {"core": core, "memory": memory, "instances": self.instances * target.instance_ns / cores}
+        self.terms = {"core": core, "memory": memory, "instances": self.instances * each / cores}
+
+    def _stray(self) -> float:
+        """A small charge where neighbouring instances do not lie side by side in memory: the last label of the order is the contiguous
+        axis of no access, though another label is."""
+        labels = order_labels(self.s.order)
+        along = {a for _, ixs in self.bytes for a in contiguous_axes(ixs)} & self.owned
+        return 2.0 if len(labels) > 1 and along and axis_of(labels[-1]) not in along else 0.0
 
     def _parts(self, layout: Layout, i: int) -> float:
         f = layout.shape(i)
@@ -109,6 +119,21 @@ class _Segment:
             self.slots += v.trips * self._slots(v, layout, x)
             if isinstance(x, Carry):
                 self.chain += v.trips * self.target.latency_clocks * (self._chunk(v, layout, x) if x.op.startswith("Con") else 1)
+
+    def _spills(self, items: tuple[Item, ...], layout: Layout, trips: float) -> None:
+        """Accumulators of a loop that find no register are loaded and stored in every step."""
+        for x in items:
+            if isinstance(x, Loop):
+                n = trips * self.shape.steps(x)
+                held = 4.0
+                for c in x.carries:
+                    wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
+                    replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
+                    held += self._parts(layout, c.id) * replicas
+                excess = max(0.0, held - self.target.vector_registers)
+                self.loads += n * excess
+                self.stores += n * excess
+                self._spills(x.body, layout, n)
 
     def _chunk(self, v: Visit, layout: Layout, x: Carry) -> float:
         """Products that one accumulator takes in a step, one after another."""
@@ -197,6 +222,12 @@ class _Segment:
             dram += unique if everything <= t.l3_bytes / 2 or not shared else min(again, request)
             l3 += max(again, unique)
         return max(dram / t.dram_bytes_per_s, l3 / (t.l3_bytes_per_s * cores)) * NS
+
+
+def _order_ns(t: Order) -> float:
+    """What finding an instance costs besides its digits: divisions, where an order is no product."""
+    own = {"TSwz": 30.0, "TInter": 4.0, "TRev": 1.0}.get(t[0], 0.0)
+    return own + sum(_order_ns(a) for a in t[1:] if isinstance(a, tuple))
 
 
 # ------------------------------------------------------------------------------------------------ additive weights
