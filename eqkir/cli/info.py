@@ -62,12 +62,12 @@ def targets(as_json: bool) -> None:
                 "target": t.spec,
                 "title": t.title,
                 "arch": t.arch,
-                "compile_only": getattr(t, "compile_only", False),
+                "compile_only": t.compile_only,
                 "sources": t.sources,
             }
             print(json.dumps(known, sort_keys=True))
         return
-    print(columns((t.spec, t.arch, t.title, "described for compilation only" if getattr(t, "compile_only", False) else "") for t in found))
+    print(columns((t.spec, t.arch, t.title, "described for compilation only" if t.compile_only else "") for t in found))
 
 
 def rules(extra: tuple[str, ...], as_json: bool) -> None:

@@ -128,12 +128,12 @@ def numeric_check(chain: Chain, o: Outcome) -> None:
 def tasks_check(chain: Chain, o: Outcome) -> None:
     """Interpreter of the task program against the reference's envelope."""
     from eqkir.driver import numeric
-    from eqkir.driver.native import tasks_engine
+    from eqkir.driver.native import interpreted
     from eqkir.driver.provider import MojoProvider
 
     assert isinstance(chain.provider, MojoProvider)
     start = time.perf_counter()
-    engine, steps = tasks_engine(chain.provider.spell(chain.program)), numeric.scalar_steps(chain.initial)
+    engine, steps = interpreted(chain.provider.spell(chain.program).tasks), numeric.scalar_steps(chain.initial)
     v = numeric.check(
         chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, engine, steps, permit=chain.options.permit,
         described=chain.options.described(chain.kernel.name),

@@ -20,6 +20,7 @@ from eqkir.driver.scan import Task
 from eqkir.kir.memory import ViewArg
 
 if TYPE_CHECKING:
+    from eqkir.cpu.model import TaskProgram
     from eqkir.driver.batch import Progress
     from eqkir.emit.mojo.artifact import TaskArtifact
     from eqkir.emit.mojo.build import Built
@@ -112,14 +113,14 @@ def engine(artifact: TaskArtifact, built: Built, seed: int) -> numeric.Engine:
     return go
 
 
-def tasks_engine(artifact: TaskArtifact, seed: int = 0) -> numeric.Engine:
+def interpreted(tasks: TaskProgram, seed: int = 0) -> numeric.Engine:
     """The interpreter of task programs."""
     from eqkir.cpu.interp import run
     from eqkir.program.interp import Buffer
 
     def go(args: Mapping[str, Any], symbols: Mapping[str, int]) -> Mapping[str, ViewArg]:
         buffers = {k: Buffer(a.memory, a.offset, a.shape, a.strides) if isinstance(a, ViewArg) else a for k, a in args.items()}
-        run(artifact.tasks, buffers, symbols, seed=seed)
+        run(tasks, buffers, symbols, seed=seed)
         return {k: a for k, a in args.items() if isinstance(a, ViewArg)}
 
     return go

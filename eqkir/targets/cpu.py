@@ -70,6 +70,10 @@ class CpuTarget(BaseModel):
         return f"{self.provider}:{self.name}"
 
     @property
+    def compile_only(self) -> bool:
+        return False
+
+    @property
     def arch(self) -> str:
         return self.cpu
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from eqkir.base.expr import Expr
 from eqkir.cpu.model import (
@@ -58,7 +59,7 @@ class _Speller:
         g = self.group
         head = ["@export", f'def {entry(g)}(ctx: Int, lo: Int, hi: Int) abi("C"):']
         head += [f"{PAD}var words = Pointer[Int64, MutAnyOrigin](unsafe_from_address=ctx)"]
-        for n, place in enumerate(self.places()):
+        for n, place in enumerate(self.places):
             word = self.word["view" if ("view", place) in self.word else "resource", place]
             where = f"Int(words[unsafe_offset={word}])"
             head.append(f"{PAD}var p{n} = Pointer[Scalar[{self.memory(place)}], MutAnyOrigin](unsafe_from_address={where})  # {place}")
@@ -80,6 +81,7 @@ class _Speller:
             return f"SIMD[DType.bool, 1](words[unsafe_offset={at}] & 255 != 0)"
         return f"Pointer[Scalar[{ops.mojo_dtype(dtype)}], MutAnyOrigin](unsafe_from_address=ctx + {8 * at})[]"
 
+    @cached_property
     def places(self) -> list[str]:
         """Views and resources of the launch that the group touches (a block's own memory is no word)."""
         return [p for p in self.group.places if ("view", p) in self.word or ("resource", p) in self.word]
@@ -88,7 +90,7 @@ class _Speller:
         dtype = self.allocated.get(place) or self.program.dtype(place)
         return "DType.uint8" if dtype == "bool" else ops.mojo_dtype(dtype)
 
-    @property
+    @cached_property
     def allocated(self) -> dict[str, str]:
         return {s.name: s.dtype for s in statements(self.group.body) if isinstance(s, Alloc)}
 
@@ -211,7 +213,7 @@ class _Speller:
 
     # ---------------------------------------------------------------------------------------------- memory
     def pointer(self, place: str) -> str:
-        places = self.places()
+        places = self.places
         return f"p{places.index(place)}" if place in places else f"m_{place}"
 
     def offset(self, s: Load | Write, width: int) -> tuple[str, bool]:

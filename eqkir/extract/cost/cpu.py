@@ -27,6 +27,7 @@ import numpy as np
 
 from eqkir.base.dtypes import NUMPY, itemsize
 from eqkir.base.expr import Expr, coords
+from eqkir.cpu.expand import MAX_STATEMENTS
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.extract.cost.model import Cost, Part, Weights
 from eqkir.extract.cost.reach import segment_labels
@@ -55,14 +56,16 @@ def program_cost(program: Program, target: CpuTarget, shapes: Mapping[str, int])
     shape = Shape(program, shapes)
     parts: list[Part] = []
     figures: dict[str, float] = {}
-    total = target.launch_ns
+    total, reject = target.launch_ns, ""
     for n, s in enumerate(program.segments):
         cost = _Segment(program, s, n, target, shape)
         total += cost.total
+        if cost.statements > MAX_STATEMENTS / 2:
+            reject = f"about {cost.statements:.0f} statements (at most {MAX_STATEMENTS // 2})"
         parts += [Part(f"{n}", what, "compute" if what != "memory" else "memory", v) for what, v in cost.terms.items()]
         for k, v in cost.terms.items():
             figures[f"{k}_ns"] = figures.get(f"{k}_ns", 0.0) + v
-    return Cost(total, tuple(parts), figures)
+    return Cost(total, tuple(parts), figures, reject)
 
 
 class _Segment:
@@ -71,7 +74,7 @@ class _Segment:
         self.layouts = [Layout(program, ph, target.vector_bytes) for ph in s.phases]
         self.instances = shape.instances(s)
         self.owned = {axis_of(x) for x in order_labels(s.order)}
-        self.slots = self.loads = self.stores = self.chain = 0.0
+        self.slots = self.loads = self.stores = self.chain = self.statements = 0.0
         self.bytes: dict[tuple[str, tuple[Expr, ...]], tuple[float, float, float]] = {}
         for v in visits(shape, n, s):
             self._visit(v)
@@ -108,6 +111,8 @@ class _Segment:
 
     def _visit(self, v: Visit) -> None:
         x, layout = v.item, self.layouts[v.phase]
+        bodies = 2.0 ** sum(parameter(t.label) is not None for t in v.loops) + 2.0  # main parts and tails; the end of an axis, any stride
+        self.statements += 4.0 * bodies * self._unrolled(v, layout, x)
         if isinstance(x, Store):
             self._access(v, x.view, x.ixs, layout.best(self.program.lane_dims(x.dims)) if not x.atomic else "", x.places, layout, True)
             if x.atomic:
@@ -119,6 +124,17 @@ class _Segment:
             self.slots += v.trips * self._slots(v, layout, x)
             if isinstance(x, Carry):
                 self.chain += v.trips * self.target.latency_clocks * (self._chunk(v, layout, x) if x.op.startswith("Con") else 1)
+
+    def _unrolled(self, v: Visit, layout: Layout, x: Let | Carry | Store) -> float:
+        """Vectors that one execution is spelled as, one statement or a few each."""
+        vector = layout.best(self.program.lane_dims(x.dims)) if isinstance(x, Store) else layout.along(x.id)
+        args = () if isinstance(x, Store) else x.args
+        out = 1.0
+        for d in v.labels:
+            if parameter(d):
+                wide = d == vector or (d not in x.dims and any(layout.along(a) == d for a in args))
+                out *= self.program.lanes(d) / (layout.width[d] if wide and d in layout.width else 1)
+        return out
 
     def _spills(self, items: tuple[Item, ...], layout: Layout, trips: float) -> None:
         """Accumulators of a loop that find no register are loaded and stored in every step."""
