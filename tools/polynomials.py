@@ -76,6 +76,8 @@ def polynomials() -> list[Polynomial]:
     sin = _root(_series(lambda r: (mp.sin(r) - r) / r**3, lambda r: -mp.mpf(1) / 6, 1e-12))
     cos = _root(_series(lambda r: (mp.cos(r) - 1 + r * r / 2) / r**4, lambda r: mp.mpf(1) / 24, 1e-12))
     erf = _root(_series(lambda x: mp.erf(x) / x - 1, lambda x: 2 / mp.sqrt(mp.pi) - 1, 1e-20))
+    asin = _root(_series(lambda x: (mp.asin(x) / x - 1) / x**2, lambda x: mp.mpf(1) / 6, 1e-12))
+    atan = _root(_series(lambda x: (mp.atan(x) / x - 1) / x**2, lambda x: -mp.mpf(1) / 3, 1e-12))
     square, linear = (lambda x: x * x), (lambda x: abs(x))
     p = Polynomial
     return [
@@ -91,10 +93,8 @@ def polynomials() -> list[Polynomial]:
         p("log_f64", "f64", 6, e, mp.mpf("0.02945"), _atanh2, linear, "(2 artanh(sqrt x) / sqrt x - 2) / x"),
         p("sin_f64", "f64", 5, e, quarter, sin, linear, "(sin(sqrt x) - sqrt x) / sqrt(x)^3"),
         p("cos_f64", "f64", 5, e, quarter, cos, square, "(cos(sqrt x) - 1 + x/2) / x^2"),
-        p("asin_f64", "f64", 12, e, mp.mpf("0.25"), _root(_series(lambda x: (mp.asin(x) / x - 1) / x**2, lambda x: mp.mpf(1) / 6, 1e-12)),
-          linear, "(asin(sqrt x) / sqrt x - 1) / x"),
-        p("atan_f64", "f64", 11, e, mp.mpf("0.17158"), _root(_series(lambda x: (mp.atan(x) / x - 1) / x**2, lambda x: -mp.mpf(1) / 3, 1e-12)),
-          linear, "(atan(sqrt x) / sqrt x - 1) / x"),
+        p("asin_f64", "f64", 12, e, mp.mpf("0.25"), asin, linear, "(asin(sqrt x) / sqrt x - 1) / x"),
+        p("atan_f64", "f64", 11, e, mp.mpf("0.17158"), atan, linear, "(atan(sqrt x) / sqrt x - 1) / x"),
         p("erf_f64", "f64", 12, e, mp.mpf(1), erf, _one, "erf(sqrt x) / sqrt x - 1"),
         p("erfcx_f64", "f64", 20, mp.mpf(-7) / 9, mp.mpf(3) / 4, _erfcx, lambda t: 1 / _erfcx(t),
           "erfc(y) exp(y^2) (1 + 2 y) with x = (y - 4) / (y + 4)"),

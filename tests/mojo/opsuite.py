@@ -110,3 +110,23 @@ class Suite:
         words = (ctypes.c_uint64 * (len(arrays) + 1))(*(a.ctypes.data for a in (*arrays, out)))
         self.functions[case](ctypes.addressof(words), 0, arrays[0].size)
         return out
+
+
+def stores(bodies: dict[Any, tuple[str, list[str]]], size: int = 16) -> dict[Any, Any]:
+    """Functions of an array: key -> (dtype, body); a body stores to ``p``, a pointer to the array's elements."""
+    texts = []
+    for k, (dtype, body) in enumerate(bodies.values()):
+        head = ["@export", f'def kt_f{k}(address: Int) abi("C"):']
+        head.append(f"    var p = Pointer[Scalar[{ops.mojo_dtype(dtype)}], MutAnyOrigin](unsafe_from_address=address)")
+        texts.append("\n".join([*head, *body]) + "\n")
+    parts = [Module(f"functions {at}", "\n\n".join(texts[at : at + size])) for at in range(0, len(texts), size)]
+    out: dict[Any, Any] = {}
+    keys = list(bodies)
+    for n, b in enumerate(build(parts, "native")):
+        assert isinstance(b, Built), b
+        library = ctypes.CDLL(str(b.library))
+        for k in range(n * size, min(len(keys), (n + 1) * size)):
+            f = getattr(library, b.symbol(f"kt_f{k}"))
+            f.argtypes, f.restype = [ctypes.c_void_p], None
+            out[keys[k]] = f
+    return out

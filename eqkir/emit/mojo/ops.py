@@ -66,7 +66,7 @@ def constant(text: str, dtype: str, width: int | str) -> str:
         return f"{t}({text})"
     value = np.asarray(parse(text, dtype), np.float64).astype(NUMPY[dtype])
     v = float(value.astype(np.float64))
-    plain = np.isfinite(v) and v == np.float32(v) and float(v * 2**16).is_integer() and abs(v) < 2**20 and not (v == 0 and np.signbit(v))
+    plain = abs(v) < 2**20 and (v * 2**12).is_integer() and (v != 0 or not np.signbit(v))  # few bits: exact however it is read
     if plain and dtype in ("f32", "f64"):
         return f"{t}({v!r})"
     raw = int(value.reshape(1).view(f"u{bits(dtype) // 8}")[0])
