@@ -128,9 +128,7 @@ def find(folder: Path, key: str) -> Built | None:
     return Built(library, key) if library.parent == folder and library.is_file() else None
 
 
-def _compile(
-    batch: list[tuple[str, Module]], cpu: str, triple: str, folder: Path, seconds: float, failed: dict[str, EqkirError]
-) -> None:
+def _compile(batch: list[tuple[str, Module]], cpu: str, triple: str, folder: Path, seconds: float, failed: dict[str, EqkirError]) -> None:
     """Libraries of a batch into `folder`, or diagnoses into `failed`."""
     bodies = [_TOP.sub(f"kt_{k}_", m.text) for k, m in batch]
     text = "\n\n".join([prelude({h for _, m in batch for h in helpers_in(m.text)}), *bodies])
