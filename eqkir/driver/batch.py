@@ -37,6 +37,8 @@ def optimize(
     todo = [t for t in tasks if isinstance(t, Task)]
     finished: dict[Task, Outcome] = {}
     batched = [c for c in options.checks if c in BATCHED]
+    if options.provider == "mojo" and out and not batched and _compiler():
+        batched = ["compile"]  # artifacts hold native code
     names = folder_names(tasks)
     position = 0
 
@@ -118,10 +120,21 @@ def _finish(o: Outcome, names: dict[tuple[str, str | None], str], options: Optio
         o.status = "error"
     elif out and o.program:
         try:
-            write_kernel(out / names[o.file, o.kernel], o.source, o.program, o.manifest, o.report(), o.file_name)
+            folder = out / names[o.file, o.kernel]
+            write_kernel(folder, o.source, o.program, o.manifest, o.report(), o.file_name)
+            if o.library:
+                from eqkir.driver.native import write_native
+
+                write_native(folder, o, options)
         except OSError as e:
             o.fail(Diagnostic(codes.PATH, f"cannot write the artifacts: {e}", file=o.file))
     return o
+
+
+def _compiler() -> bool:
+    from eqkir.emit.mojo import toolchain
+
+    return toolchain.available()
 
 
 def _kernel_text(o: Outcome) -> str:

@@ -64,7 +64,8 @@ def inputs(fn: str, dtype: str) -> Array:
     top = 60 if fn in ("erfc", "lgamma") and wide else 1024 if wide else 128
     scale = 7 if wide else 1
     parts = [
-        np.exp2(r.uniform(-top, top, n)) * r.choice([-1, 1], n), np.exp2(top - r.uniform(0, 2, n // 4)), r.standard_normal(n) * 3, r.uniform(-1.5, 1.5, n),
+        np.exp2(r.uniform(-top, top, n)) * r.choice([-1, 1], n), np.exp2(top - r.uniform(0, 2, n // 4)),
+        r.standard_normal(n) * 3, r.uniform(-1.5, 1.5, n),
         r.uniform(-105 * scale, 90 * scale, n), 1 + r.standard_normal(n) * np.exp2(-r.uniform(0, 30, n)), r.uniform(-30, 40, n),
     ]  # fmt: skip
     if fn in ("sin", "cos", "tan"):
