@@ -247,9 +247,9 @@ class _Speller:
         return f"{name}[{self.memory(x.place)}, {t.width}]({self.pointer(x.place)}, {at}, {value}{mask})"
 
     def atomic(self, x: Atomic) -> str:
-        value, expected = (f"v{v}" if v >= 0 else "" for v in (x.value, x.expected))
+        expected = f"v{x.expected}" if x.expected >= 0 else ""
         mask = f"v{x.mask}" if x.mask >= 0 else ""
-        return atomics.atomic(x.mode, x.type.dtype, self.pointer(x.place), f"v{x.at}", value, expected, mask)
+        return atomics.atomic(x.mode, x.type.dtype, self.pointer(x.place), f"v{x.at}", f"v{x.value}", expected, mask)
 
 
 def _symbols(e: Expr) -> list[Expr]:
