@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from eqkir.base.diagnostics import Diagnostic
+from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.driver import codes, pool
 from eqkir.driver.artifacts import write_kernel
 from eqkir.driver.bundle import scratch, write_bundle
@@ -119,6 +119,12 @@ def _finish(o: Outcome, names: dict[tuple[str, str | None], str], options: Optio
     elif out and o.program:
         try:
             write_kernel(out / names[o.file, o.kernel], o.source, o.program, o.manifest, o.report(), o.file_name)
+            if options.provider == "mojo" and o.ok and "compile" in options.checks:
+                from eqkir.driver.native import write
+
+                write(out / names[o.file, o.kernel], o, options)
+        except EqkirError as e:
+            o.fail(*e.diagnostics)
         except OSError as e:
             o.fail(Diagnostic(codes.PATH, f"cannot write the artifacts: {e}", file=o.file))
     return o

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +65,19 @@ def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: 
             progress("compile", min(at + BATCH, len(pairs)), len(pairs))
     if "native" in names:
         _native(built, options, max(1, jobs), progress)
+
+
+def write(folder: Path, o: Outcome, options: Options) -> None:
+    """Native code of a kernel that was compiled, and what `eqkir.load` needs, beside its artifacts. Raises EqkirError, OSError."""
+    from eqkir.driver.provider import MojoProvider, provider
+    from eqkir.emit.mojo import native
+    from eqkir.emit.mojo.build import build_one
+    from eqkir.emit.mojo.pool import pool_library
+
+    p = provider(options.target)
+    assert isinstance(p, MojoProvider)
+    made = p.spell(programs.loads(o.program)).native
+    native.write(folder, made, p.target.cpu, build_one(made.module, p.target.cpu), pool_library(p.target.cpu))
 
 
 def _native(built: Sequence[tuple[Outcome, Built]], options: Options, jobs: int, progress: Progress | None) -> None:
