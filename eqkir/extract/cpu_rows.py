@@ -10,8 +10,8 @@ A row template (``targets/rows/mojo-cpu.json``) is chosen by axis roles (`eqkir.
 
 Every block parameter of a program is owned by exactly one of them; owned axes of another kind (batches) go one by one. Values are lanes, or
 vectors of 32-bit lanes (``"4v"``). The rows of a template have one set of ``implementations``, by name and of distinct kinds: each
-structured operation needs exactly one member that applies. The cartesian product of a template's lists is taken (``outer`` lists values of M
-and N that belong together), templates take turns up to the file's limit, equal rows are kept once.
+structured operation needs exactly one member that applies. The cartesian product of a template's lists is taken (``outer`` lists values
+of M and N that belong together), templates take turns up to the file's limit, equal rows are kept once.
 """
 
 from __future__ import annotations
