@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from eqkir.base.diagnostics import Diagnostic
+from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.driver import codes, pool
 from eqkir.driver.artifacts import write_kernel
 from eqkir.driver.bundle import scratch, write_bundle
@@ -120,12 +120,13 @@ def _finish(o: Outcome, names: dict[tuple[str, str | None], str], options: Optio
         o.status = "error"
     elif out and o.program:
         try:
-            folder = out / names[o.file, o.kernel]
-            write_kernel(folder, o.source, o.program, o.manifest, o.report(), o.file_name)
-            if o.library:
-                from eqkir.driver.native import write_native
+            write_kernel(out / names[o.file, o.kernel], o.source, o.program, o.manifest, o.report(), o.file_name)
+            if o.ok and o.library:
+                from eqkir.driver.native import write
 
-                write_native(folder, o, options)
+                write(out / names[o.file, o.kernel], o, options)
+        except EqkirError as e:
+            o.fail(*e.diagnostics)
         except OSError as e:
             o.fail(Diagnostic(codes.PATH, f"cannot write the artifacts: {e}", file=o.file))
     return o

@@ -70,22 +70,17 @@ def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: 
         _native(built, options, max(1, jobs), progress)
 
 
-def write_native(folder: Path, o: Outcome, options: Options) -> None:
-    """The native files of a kernel whose code is compiled, beside its other artifacts. Raises OSError."""
+def write(folder: Path, o: Outcome, options: Options) -> None:
+    """Native code of a kernel that was compiled, and what `eqkir.load` needs, beside its artifacts. Raises EqkirError, OSError."""
     from eqkir.driver.provider import MojoProvider, provider
     from eqkir.emit.mojo import native
-    from eqkir.emit.mojo.build import Built
+    from eqkir.emit.mojo.build import build_one
     from eqkir.emit.mojo.pool import pool_library
 
     p = provider(options.target)
-    assert isinstance(p, MojoProvider) and o.library
-    artifact = p.spell(programs.loads(o.program))
-    try:
-        pool_code = pool_library(p.target.cpu)
-    except EqkirError as e:
-        o.fail(*e.diagnostics)
-        return
-    native.write(folder, native.Native.of(artifact.tasks, artifact.module), p.target.cpu, Built(*o.library), pool_code)
+    assert isinstance(p, MojoProvider)
+    made = p.spell(programs.loads(o.program)).native
+    native.write(folder, made, p.target.cpu, build_one(made.module, p.target.cpu), pool_library(p.target.cpu))
 
 
 def _native(built: Sequence[tuple[Outcome, Built]], options: Options, jobs: int, progress: Progress | None) -> None:
@@ -149,7 +144,7 @@ def through_runtime(program: Program, target: str) -> numeric.Engine:
     p = provider(target)
     assert isinstance(p, MojoProvider)
     artifact = p.spell(program)
-    told = native.Native.of(artifact.tasks, artifact.module)
+    told = artifact.native
     library, pool_code = build_one(artifact.module, p.target.cpu), pool_library(p.target.cpu)
     with tempfile.TemporaryDirectory(prefix="eqkir-run-") as folder:
         native.write(Path(folder), told, p.target.cpu, library, pool_code)

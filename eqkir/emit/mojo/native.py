@@ -12,7 +12,6 @@ from eqkir.base.expr import Expr
 from eqkir.cpu.model import TaskProgram
 from eqkir.emit.mojo.build import Built, Module, text_of, write_atomically
 from eqkir.emit.mojo.host import identifier, python
-from eqkir.emit.mojo.spell import entry
 
 #: version of ``native.json`` and of the task functions' interface
 FORMAT: Final = 1
@@ -26,11 +25,6 @@ class Native:
     program: TaskProgram
     module: Module
     entries: tuple[tuple[str, ...], ...]
-
-    @staticmethod
-    def of(tasks: TaskProgram, module: Module) -> Native:
-        """With the names that `spell` gives."""
-        return Native(tasks, module, tuple(tuple(entry(g) for g in stage) for stage in tasks.stages))
 
     @property
     def source(self) -> str:
