@@ -13,7 +13,7 @@ from typing import Any
 
 from eqkir.base.dtypes import identity
 from eqkir.base.expr import le
-from eqkir.program.abi import Abi, Axis, axis_of, step_parameter, traversal, wide
+from eqkir.program.abi import Abi, Axis, axis_of, slice_axis, step_parameter, traversal, wide
 from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag, flat
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Segment, Store
 from eqkir.program.table import ROWS
@@ -459,7 +459,7 @@ class _Phase:
     def dims(self, i: int, bound: str | None) -> tuple[str, ...]:
         labels = [wide(t) for t in self.dag.nodes[i].labels or ()]
         bound = bound and wide(bound)
-        self.whole |= {axis_of(t).removesuffix(".m") for t in labels if traversal(t) in ("W", "MW")}
+        self.whole |= {slice_axis(axis_of(t)) for t in labels if traversal(t) in ("W", "MW")}
         return self.sort(t for t in labels if t != bound)
 
     def region(self, i: int) -> Region:
