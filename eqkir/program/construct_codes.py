@@ -57,7 +57,7 @@ SCAN = register(
 )  # fmt: skip
 SLICE = register(
     "EQK-CON-SLICE", "a slice of a fold is merged with another axis, or its state is read along an axis that is reduced inside",
-    "Each axis of a slice's extent is reduced or is the axis of an output. A state that emit reads is read at the output's own coordinates.",
+    "Each axis of a slice's extent is reduced or is the axis of an output. A state in emit is read at the output's own coordinates.",
 )  # fmt: skip
 ATOMIC = register(
     "EQK-CON-ATOMIC", "a scattered reduction without an atomic form", "Scattered reductions are constructed by: add max min and or xor.",
