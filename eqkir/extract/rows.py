@@ -40,6 +40,7 @@ class Row:
     bindings: tuple[tuple[str, int], ...]
     options: tuple[tuple[str, int], ...]
     template: str
+    implementations: tuple[str, ...] = ()  # CPU family: names of those that expand structured operations, one of each kind
 
     @property
     def values(self) -> dict[str, int]:
@@ -52,7 +53,7 @@ class Row:
     @property
     def warps(self) -> int:
         """Warps of one program."""
-        return self.launch["num_warps"]
+        return self.launch.get("num_warps", 1)
 
     def __str__(self) -> str:
         return " ".join(f"{k}={v}" for k, v in (*self.bindings, *self.options))

@@ -46,6 +46,7 @@ class SegmentText:
         self.dims: dict[int, tuple[str, ...]] = {}
         self.dtypes: dict[int, str] = {}
         self.picks: dict[int, list[str]] = {}
+        self.counters: dict[str, bool] = {}  # loop variables, and whether what bounds them is data
         self.phase, self.origin = 0, ""
         self.trues: set[int] = set()
         self.needed: set[int] = set()
@@ -360,7 +361,9 @@ class SegmentText:
         stages = f", num_stages={x.stages}" if x.stages > 1 else ""
         step = step_parameter(x.label)
         lanes = self.program.bindings[step] if step else 1
-        var = f"{n}_from"
+        var, bounded = f"{n}_from", x.lo >= 0 or x.hi >= 0
+        if self.counters.setdefault(var, bounded) != bounded:  # a bound that is data may be wider than an extent, and a name has one type
+            var = self.unique(var)
         first, end = "0", extent
         if x.lo >= 0:
             first = self.unique(f"{n}_first")
