@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 CONFIGS = {"interpreter": ("chosen", "worst", "random-0", "random-1"), "compile": ("chosen", "random-0")}
 #: executions of loop bodies and instances in one launch on the interpreter (about 2 ms each), and cases a cell
 BUDGET, CASES = 150, 5
+#: the same for a case without which an engine would have nothing to do
+LARGEST = 3000
 #: compute capability of the default target, and where compilation results are kept between runs
 CAPABILITY, CACHE = 90, ROOT / "out" / "checks"
 
@@ -44,18 +46,27 @@ def arrays(args: Mapping[str, Any]) -> tuple[dict[str, np.ndarray[Any, Any]], di
     return views, scalars
 
 
+def within(subject: Subject, program: Program, cases: Sequence[Case]) -> list[Case]:
+    """The cases that fit the budget; where those launch nothing, also the cheapest that launch something."""
+    cost = {c: steps(program, {**subject.integers, **dict(c.symbols)}) for c in cases}
+    most = BUDGET
+    if not any(0 < n <= BUDGET for n in cost.values()):
+        most = min((n for n in cost.values() if n), default=0)
+    return [c for c in cases if cost[c] <= max(BUDGET, min(most, LARGEST))]
+
+
 def affordable(subject: Subject, program: Program, n: int, at: int) -> list[Case]:
-    """n cases from position at*n on that fit the budget; every kernel has small shapes, so there are some."""
+    """n cases from position at*n on that fit the budget, one of which launches something."""
     pool = subject.cases()
     pool = pool[at * n % len(pool) :] + pool[: at * n % len(pool)]
-    fits = [c for c in pool if steps(program, {**subject.integers, **dict(c.symbols)}) <= BUDGET]
-    return fits[:n]
+    fits = within(subject, program, pool)
+    busy = [c for c in fits if steps(program, {**subject.integers, **dict(c.symbols)})]
+    return list(dict.fromkeys([*busy[:1], *fits]))[:n]
 
 
 def beyond(subject: Subject, program: Program, n: int, at: int) -> list[Case]:
     """n affordable cases past the program's blocks."""
-    fits = [c for c in stretched(subject.kernel, program) if steps(program, {**subject.integers, **dict(c.symbols)}) <= BUDGET]
-    return window(fits, at, n)
+    return window(within(subject, program, stretched(subject.kernel, program)), at, n)
 
 
 def prepare(subject: Subject, config: str, at: int, cell: Cell) -> tuple[Artifact, list[tuple[Case, Any, dict[str, Envelope]]]] | None:

@@ -25,7 +25,7 @@ from eqkir.kir.inputs import VARIANTS, make_inputs
 from eqkir.kir.memory import ViewArg
 from eqkir.kir.model import View
 from tests.matrix.cells import Subject
-from tests.matrix.provider import BUDGET, CACHE, CAPABILITY, arrays, steps
+from tests.matrix.provider import CACHE, CAPABILITY, arrays, within
 from tests.matrix.stretch import stretched
 from tests.matrix.types import Case as Shape
 from tests.musthold.sparse_values import BIG, spread
@@ -70,7 +70,7 @@ class Battery:
     def cases(self) -> list[tuple[Shape, int]]:
         """(shape and variant, seed), the most telling first: shapes past the program's blocks, special values and every layout on large
         shapes, small shapes, special values again with other seeds."""
-        fits = [c for c in self.subject.cases() if steps(self.program, self._symbols(c)) <= BUDGET]
+        fits = within(self.subject, self.program, self.subject.cases())
         size = {c: int(np.prod([max(1, v) for _, v in c.symbols])) for c in fits}
         by_variant: dict[str, list[Shape]] = {}
         for c in sorted(fits, key=lambda c: (-size[c], c.symbols)):
@@ -80,7 +80,7 @@ class Battery:
             by_variant[v][k] for k in range(max(map(len, by_variant.values()))) for v in order if v in by_variant and k < len(by_variant[v])
         ]
         small = sorted((c for c in fits if c.variant == "plain"), key=lambda c: (size[c], c.symbols))
-        past = [c for c in stretched(self.subject.kernel, self.program) if steps(self.program, self._symbols(c)) <= BUDGET]
+        past = within(self.subject, self.program, stretched(self.subject.kernel, self.program))
         large = [Shape(c.symbols, MAGNIFIED, c.constexprs) for c in (*past[:1], *small[-1:], *small[:4])]
         large += [Shape(c.symbols, ZERO, c.constexprs) for c in (*past[:1], *small[:2])]
         picked = list(dict.fromkeys([*ranked[:1], *past[:1], *ranked[1:4], *small[:3], *large, *past[1:4], *ranked[4:]]))[:NUMERIC]
@@ -88,9 +88,6 @@ class Battery:
         again = [(c, seed) for seed in (1, 2, 3) for c in (*special[:1], *special[-2:])]
         again += [(Shape(c.symbols, EDGE, c.constexprs), seed) for seed in range(6, 12) for c in (*past[:1], *small[-1:])]
         return [*((c, 7) for c in picked), *dict.fromkeys(again)]
-
-    def _symbols(self, c: Shape) -> dict[str, int]:
-        return {**self.subject.integers, **dict(c.symbols)}
 
     @cached_property
     def launches(self) -> list[tuple[Case, dict[str, Any], str]]:

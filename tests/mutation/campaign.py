@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 
 from eqkir.driver import pool
 from tests.matrix.cells import kernels
@@ -37,13 +38,14 @@ class Verdict:
 
 
 def choose(sites: dict[tuple[str, str], list[Edit]], per_operator: int) -> dict[tuple[str, str], list[Edit]]:
-    """Up to `per_operator` mutants of each operator, spread over the programs: round k takes the k-th site (in a rotated order) of each."""
+    """Up to `per_operator` mutants of each operator, spread over the programs in an order that differs from operator to operator: round k
+    takes the k-th site (in a rotated order) of each."""
     out: dict[tuple[str, str], list[Edit]] = {k: [] for k in sites}
     for operator in sorted({e.operator for es in sites.values() for e in es}):
         queues = {k: mine for k, es in sites.items() if (mine := [e for e in es if e.operator == operator])}
         left, turn = per_operator, 0
         while queues and left:
-            for n, k in enumerate(sorted(queues)):
+            for n, k in enumerate(sorted(queues, key=lambda k: sha256(" ".join((operator, *k)).encode()).digest())):
                 mine = queues[k]
                 if left:
                     out[k].append(mine.pop((5 * n + 3 * turn) % len(mine)))
