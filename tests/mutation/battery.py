@@ -107,7 +107,7 @@ class Battery:
         or last two coordinates of an axis (the seed says which). Zero: zeros."""
         s = self.subject
         variant = c.variant if c.variant in VARIANTS else "plain"
-        args = make_inputs(s.kernel, dict(c.symbols), seed, variant, s.constexprs, s.entry.get("scalars"))
+        args = make_inputs(s.kernel, dict(c.symbols), seed, variant, s.constexprs, s.entry.get("scalars"), s.entry.get("data"))
         if c.variant in (MAGNIFIED, EDGE, ZERO):
             for p in s.kernel.params:
                 if isinstance(p, View) and p.role != "out" and p.dtype in FLOATS:
@@ -161,7 +161,7 @@ class Battery:
     def _wrong(self) -> Iterator[tuple[str, Case]]:
         s, abi = self.subject, self.artifact.legal.abi
         symbols = next(dict(c.symbols) for c, _ in self.cases if min([v for _, v in c.symbols], default=1) > 1)
-        made = make_inputs(s.kernel, symbols, 5, "plain", s.constexprs, s.entry.get("scalars"))
+        made = make_inputs(s.kernel, symbols, 5, "plain", s.constexprs, s.entry.get("scalars"), s.entry.get("data"))
         good, scalars = arrays(made)
         views = [v for v in abi.views if v.role != "workspace"]
         count: dict[str, int] = {}
@@ -223,10 +223,9 @@ class Battery:
     def wide(self, sources: Sequence[str], worker: pool.Worker) -> list[str]:
         """Small views with strides past 2**31, view by view and axis by axis."""
         s = self.subject
-        symbols = min(
-            (dict(c.symbols) for c, _ in self.cases if min([v for _, v in c.symbols], default=2) > 1), key=lambda d: sum(d.values())
-        )
-        args = make_inputs(s.kernel, symbols, 3, "plain", s.constexprs, s.entry.get("scalars"))
+        shapes = [dict(c.symbols) for c, _ in self.cases]
+        symbols = min(shapes, key=lambda d: (min(d.values(), default=2) < 2, min(d.values(), default=1) < 1, sum(d.values())))
+        args = make_inputs(s.kernel, symbols, 3, "plain", s.constexprs, s.entry.get("scalars"), s.entry.get("data"))
         expected = envelope(s.kernel, args, symbols, s.constexprs)
         views = {k: a for k, a in args.items() if isinstance(a, ViewArg)}
         scalars = {k: a.item() for k, a in args.items() if not isinstance(a, ViewArg)}
