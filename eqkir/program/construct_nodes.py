@@ -34,8 +34,9 @@ class Nodes:
     """What construction makes nodes of: the arena, axes by extent, what is known of extents."""
 
     def __init__(
-        self, kernel: Kernel, types: Mapping[str, Type], effects: Effects, constexprs: Mapping[str, Any], whole: AbstractSet[str] = frozenset()
-    ) -> None:
+        self, kernel: Kernel, types: Mapping[str, Type], effects: Effects, constexprs: Mapping[str, Any],
+        whole: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self.whole = whole  # operations over slices (their first results) that are taken in one slice
         self.kernel, self.types, self.effects, self.constexprs = kernel, types, effects, constexprs
         self.program: Abstract = self.opened()

@@ -34,8 +34,9 @@ class Values(Nodes):
     """Instantiates values of one kernel into the nodes of `program`."""
 
     def __init__(
-        self, kernel: Kernel, types: Mapping[str, Type], effects: Effects, constexprs: Mapping[str, Any], whole: AbstractSet[str] = frozenset()
-    ) -> None:
+        self, kernel: Kernel, types: Mapping[str, Type], effects: Effects, constexprs: Mapping[str, Any],
+        whole: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         super().__init__(kernel, types, effects, constexprs, whole)
         self._memo: dict[tuple[int, str, Ixs], int] = {}
         self.load_scopes: dict[int, frozenset[tuple[str, str]]] = {}

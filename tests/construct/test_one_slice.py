@@ -9,8 +9,11 @@ import pytest
 
 from eqkir.kir.builder import Builder
 from eqkir.kir.model import Kernel
+from eqkir.kir.types import infer
 from eqkir.program.abstract import Abstract
 from eqkir.program.construct import construct
+from eqkir.program.construction import verify_construction
+from eqkir.program.lower import conservative
 from tests.construct.ordered import run_all
 
 RNG = np.random.default_rng(11)
@@ -21,9 +24,15 @@ def i32(*shape: int) -> np.ndarray:
     return RNG.integers(-9, 10, shape).astype(np.int32)
 
 
+def verified(kernel: Kernel) -> Abstract:
+    p = construct(kernel)
+    assert not verify_construction(kernel, infer(kernel), p, conservative(p))
+    return p
+
+
 def in_one_slice(kernel: Kernel) -> Abstract:
     """The program, which has no loop over slices."""
-    p = construct(kernel)
+    p = verified(kernel)
     assert len(p.whole) == 1 and not any(a.kind in ("seg", "mem") for a in p.axes)
     return p
 
@@ -73,7 +82,7 @@ def test_a_state_is_read_along_a_reduced_axis(read: str) -> None:
         np.testing.assert_array_equal(f, state)
 
 
-def test_a_combination_reads_a_state_along_a_reduced_axis() -> None:
+def sums() -> Kernel:
     """Column sums, and their sum, which is made of them."""
     k = Builder("k")
     M, N = k.symbols("M", "N")
@@ -88,7 +97,11 @@ def test_a_combination_reads_a_state_along_a_reduced_axis() -> None:
     y, z = k.region_fold(M, [(X[:, :], 0)], start, lambda s, x: (x.sum(axis=0), x.sum(axis=0).sum(axis=0)), both)
     Y[:] = y
     Z[:] = z
-    p = in_one_slice(k.build())
+    return k.build()
+
+
+def test_a_combination_reads_a_state_along_a_reduced_axis() -> None:
+    p = in_one_slice(sums())
     for seed, (m, n, _) in enumerate(SIZES):
         x, y_, z_ = i32(m, n), np.full(n, 7, np.int32), np.full(1, 7, np.int32)
         run_all(p, {"X": x, "Y": y_, "Z": z_}, seed=seed)
@@ -129,10 +142,55 @@ def test_a_slice_is_merged_with_another_axis() -> None:
     X, Y = k.view("X", "in", "i32", (M, N)), k.view("Y", "out", "i32", (1,))
     k.noalias(X, Y)
     zero = k.const(0, "i32")
-    (y,) = k.region_fold(M, [(X[:, :], 0)], (zero,), lambda s, x: (x.reshape(-1).sum(axis=0),), add)
+    (y,) = k.region_fold(M, [(X[:, :], 0)], (zero,), lambda s, x: (x.reshape(x.shape[0] * x.shape[1]).sum(axis=0),), add)
     Y[:] = y
     p = in_one_slice(k.build())
     for seed, (m, n, _) in enumerate(SIZES):
         x, y_ = i32(m, n), np.full(1, 7, np.int32)
         run_all(p, {"X": x, "Y": y_}, seed=seed)
         assert y_[0] == x.sum()
+
+
+def test_a_slice_is_cut_into_slices() -> None:
+    """The sum of a row, by a fold over the slice inside the summary of a fold."""
+    k = Builder("k")
+    M, N = k.symbols("M", "N")
+    X, Y = k.view("X", "in", "i32", (M, N)), k.view("Y", "out", "i32", (M,))
+    k.noalias(X, Y)
+    zero = k.full((M,), 0, "i32")
+
+    def summarize(s: Any, x: Any) -> Any:
+        return k.region_fold(s, [(x, 1)], (k.full((M,), 0, "i32"),), lambda t, y: (y.sum(axis=1),), add)
+
+    (y,) = k.region_fold(N, [(X[:, :], 1)], (zero,), summarize, add)
+    Y[:] = y
+    p = verified(k.build())
+    assert len(p.whole) == 1, "the outer one: its slice is the domain that the inner one cuts"
+    for seed, (m, n, _) in enumerate(SIZES):
+        x, y_ = i32(m, n), np.full(m, 7, np.int32)
+        run_all(p, {"X": x, "Y": y_}, seed=seed)
+        np.testing.assert_array_equal(y_, x.sum(1))
+
+
+def test_members_are_known_at_run_time_only() -> None:
+    """Each group of rows between loaded offsets, taken in one slice; an empty group keeps the initial state."""
+    k = Builder("k")
+    R, G, P, D = k.symbols("R", "G", "P", "D")
+    X, S, Y = k.view("X", "in", "i32", (R, D)), k.view("S", "in", "i32", (P,)), k.view("Y", "out", "i32", (G,))
+    k.noalias(X, S, Y)
+    rows = k.domain(R)
+    with k.parallel(G) as g:
+        members = rows[S[S.assume_in_bounds(g, 0)].cast("index") : S[S.assume_in_bounds(g + 1, 0)].cast("index")]
+
+        def both(a: Any, b: Any) -> Any:
+            c = a[0] + b[0]
+            return c, c.sum(axis=0)
+
+        start = k.full((D,), 0, "i32"), k.const(0, "i32")
+        _, y = k.region_fold(members, [(X[members, :], 0)], start, lambda s, x: (x.sum(axis=0), x.sum(axis=0).sum(axis=0)), both)
+        Y[g] = y
+    p = in_one_slice(k.build())
+    offsets = np.array([0, 2, 2, 5, 6], np.int32)
+    x, y_ = i32(6, 3), np.full(4, 7, np.int32)
+    run_all(p, {"X": x, "S": offsets, "Y": y_})
+    np.testing.assert_array_equal(y_, [x[a:b].sum() for a, b in zip(offsets, offsets[1:], strict=False)])

@@ -29,14 +29,14 @@ def position(c: Compare, extent: Expr, axis: str, x: Expr, v: Val, sigma: Sigma)
             id, cut = f.slices[extent.args[0]]
             if not is_member(axis):
                 return None
-            whole = c.r.length(id, v.frame)
+            length = c.r.length(id, v.frame)
             if isinstance(cut, Expr):
-                own = [position(c, whole, a, sigma.get(a, Coord(a)), v, sigma) for a in members_of(slice_axis(axis), c.axes)]
+                own = [position(c, length, a, sigma.get(a, Coord(a)), v, sigma) for a in members_of(slice_axis(axis), c.axes)]
                 if not any(p is not None and c.equal(cut, p[0]) for p in own):
                     return None
             elif slice_axis(axis) != cut.axis:
                 return None
-            return position(c, whole, axis, x, v, sigma)
+            return position(c, length, axis, x, v, sigma)
     have = c.axes[axis].extent
     if c.r.known(extent):
         return (x, TRUE) if extent == have or c.reason.equal(extent, have) else None

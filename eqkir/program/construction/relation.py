@@ -121,8 +121,9 @@ class Relation:
     """`points` gives the coordinates of the points of `parallel`s; it changes from store to store."""
 
     def __init__(
-        self, kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, str], ordered: Iterable[str] = (), whole: Iterable[str] = ()
-    ) -> None:
+        self, kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, str], ordered: Iterable[str] = (),
+        whole: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         self.kernel, self.types, self.whole = kernel, types, frozenset(whole)
         self.effects = effects(kernel, ordered=ordered)
         self.params = {p.id: p for p in kernel.params}
