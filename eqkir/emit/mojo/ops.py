@@ -51,7 +51,10 @@ def mojo_type(dtype: str, width: int | str) -> str:
 
 def prelude(used: set[str]) -> str:
     """Imports, and the definitions of the helpers in `used` with all that they call. Raises KeyError for a name that is no helper."""
+    from eqkir.emit.mojo import atomics  # (it spells with this module)
+
     generated = {n: reduction(n) for n in sorted(used) if n.startswith("eqk_reduce_")}
+    generated |= {n: atomics.definition(n) for n in sorted(used) if n.startswith(atomics.PREFIX)}
     called = {n for text in generated.values() for n in helpers_in(text)} - generated.keys()
     texts = [*definitions(needed((used - generated.keys()) | called)), *generated.values()]
     return "\n\n".join([IMPORTS, *texts])
