@@ -37,6 +37,8 @@ def optimize(
     todo = [t for t in tasks if isinstance(t, Task)]
     finished: dict[Task, Outcome] = {}
     batched = [c for c in options.checks if c in BATCHED]
+    if options.provider == "mojo" and out and not batched and _compiler():
+        batched = ["compile"]  # artifacts hold native code
     names = folder_names(tasks)
     position = 0
 
@@ -119,7 +121,7 @@ def _finish(o: Outcome, names: dict[tuple[str, str | None], str], options: Optio
     elif out and o.program:
         try:
             write_kernel(out / names[o.file, o.kernel], o.source, o.program, o.manifest, o.report(), o.file_name)
-            if options.provider == "mojo" and o.ok and "compile" in options.checks:
+            if o.ok and o.library:
                 from eqkir.driver.native import write
 
                 write(out / names[o.file, o.kernel], o, options)
@@ -128,6 +130,12 @@ def _finish(o: Outcome, names: dict[tuple[str, str | None], str], options: Optio
         except OSError as e:
             o.fail(Diagnostic(codes.PATH, f"cannot write the artifacts: {e}", file=o.file))
     return o
+
+
+def _compiler() -> bool:
+    from eqkir.emit.mojo import toolchain
+
+    return toolchain.available()
 
 
 def _kernel_text(o: Outcome) -> str:
