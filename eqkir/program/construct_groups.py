@@ -8,6 +8,7 @@ from dataclasses import replace
 from eqkir.analysis.worksets import Read, Write, conflict, instance_axes, separates
 from eqkir.base.diagnostics import fail, register
 from eqkir.base.expr import Coord, Expr, coords
+from eqkir.program.abi import members_of
 from eqkir.program.abstract import BOUND, Abstract, axes_in, bound_axis
 from eqkir.program.construct_codes import LOOP_STORE, STAGE
 from eqkir.program.construct_effect import Effect
@@ -16,7 +17,7 @@ from eqkir.program.construct_nests import Renamer, Tiers, misplaced, scanned, ti
 from eqkir.program.construct_states import Again, rebuilt
 from eqkir.program.construct_values import Values
 from eqkir.program.lower import SCANS
-from eqkir.program.ops import PLAIN_MODES
+from eqkir.program.ops import COMBINING, PLAIN_MODES
 
 #: rounds of renaming bound axes; each settles the operations of one depth
 RENAMINGS = 64
@@ -135,7 +136,7 @@ def named(v: Values, e: Effect, own: Sequence[str], add: Callable[[str, Expr], E
 def copy_axes(p: Abstract, load: int, own: tuple[str, ...], steps: Sequence[str] = ()) -> tuple[str, ...]:
     """Axes of the workspace that keeps a loaded value inside some ordered loops: the instances', then the value's own."""
     free = p.free(load).difference(own, steps)
-    return (*own, *sorted((a for a in free if f"{a}.m" not in free), key=number))
+    return (*own, *sorted((a for a in free if not members_of(a, free)), key=number))
 
 
 # ------------------------------------------------------------------------------------------------ facts of a store
@@ -190,9 +191,10 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
     if e.into:
         also = (Write(e.into, e.into_alias, 1, e.at, axes, frozenset(e.axes), bound, computed, scope=e.scope),)
     opaque = len(e.deps) > (e.mode == "compare_exchange")
+    combines = e.mode if e.mode in COMBINING and e.order == "relaxed" and not e.into else ""
     return Write(
         e.view, e.alias, e.version, e.ixs, axes, mapped, bound, computed, tuple(reads), opaque, e.scope, atomic, e.order,
-        e.view not in v.kept and e.view not in memory, also, v.stepped(e.inner),
+        e.view not in v.kept and e.view not in memory, also, v.stepped(e.inner), combines,
     )  # fmt: skip
 
 
