@@ -1,9 +1,10 @@
 """Loops with effects between bounds: no store in them is valid at a member that a bound excludes.
 
-A bound such as ``lo = min over groups g of (g where the group may meet the block's rows, else the extent)`` is made by a loop over the same
-axis. All that is used of it is that a minimum (maximum) is at most (at least) each of its operands: for the member x of a store that is
-valid, ``lo <= operand(x)``, where the operand is an expression over the same coordinates and data; likewise ``min(rows) <= t`` for the row t
-of the store's lane. Loads of one element of memory that nothing writes have one value where both are valid. That validity and these facts imply ``lo <= x < hi`` is then proved by integer arithmetic, for all data.
+A bound such as ``lo = min over groups g of (g where the group may meet the block's rows, else the extent)`` is made by a loop over the
+same axis. All that is used of it is that a minimum (maximum) is at most (at least) each of its operands: for the member x of a store that
+is valid, ``lo <= operand(x)``, where the operand is an expression over the same coordinates and data; likewise ``min(rows) <= t`` for the
+row t of the store's lane. Loads of one element of memory that nothing writes have one value where both are valid. That validity and these
+facts imply ``lo <= x < hi`` is then proved by integer arithmetic, for all data.
 """
 
 from __future__ import annotations

@@ -73,7 +73,9 @@ def _visited(dag: Dag, p: Abstract, labels: dict[str, str], path: Path, confined
         return env[key]
 
     place = _Place(dag, p, {group: label})
-    least, most, moved = {}, {}, []
+    least: dict[str, Expr] = {}
+    most: dict[str, Expr] = {}
+    moved = []
     for m in confined:
         if m.row not in labels:
             raise ScheduleError(f"a store that finds its rows in groups does not speak of {m.row}")
