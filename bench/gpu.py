@@ -55,6 +55,8 @@ def _predicted_ms(folder: Path) -> float:
 def _folders(args: argparse.Namespace) -> list[Path]:
     """Emitted workloads that are wanted, the issues' lines first."""
     found = [p.parent for p in args.artifacts.glob("*/workload.json") if wanted(args.only, p.parent.name)]
+    if getattr(args, "warps", None):
+        found = [f for f in found if "tl.debug_barrier()" in (f / "00" / "kernel.py").read_text()]
     return sorted(found, key=lambda f: (_priority(f), f.name))
 
 
@@ -118,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             _write(args.json, rows)
     worker.stop()
-    good = sum(r["status"] == "ok" for r in rows)
+    good = sum(r["status"] == ("right" if args.warps else "ok") for r in rows)
     print(f"{good} of {len(rows)} ok in {time.monotonic() - start:.0f} s")
     return 0 if good == len(rows) else 1
 
@@ -127,7 +129,7 @@ def _measured(worker: Worker, folder: Path, args: argparse.Namespace, left: floa
     """The row of a workload. What is predicted to be slow is tried at its tiny sizes first, and then has less time: a prediction may be
     wrong by far where lengths come from data."""
     compiled = any(n == "all" or n in folder.name for n in args.compile_peers) and not args.no_compile_peers
-    request = {"folder": str(folder), "seconds": args.seconds, "peers": args.peers, "compile": compiled, "tiny": False}
+    request = {"folder": str(folder), "seconds": args.seconds, "peers": args.peers, "compile": compiled, "tiny": False, "warps": args.warps}
     slow = _predicted_ms(folder) > args.limit_ms
 
     def ask(seconds: float, **changes: Any) -> dict[str, Any]:
@@ -136,7 +138,7 @@ def _measured(worker: Worker, folder: Path, args: argparse.Namespace, left: floa
             worker.stop()
         return row
 
-    if not slow:
+    if not slow or args.warps:
         return ask(args.timeout)
     small = ask(args.timeout, tiny=True)
     if small["status"] != "right":
@@ -171,6 +173,8 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
 def line(row: dict[str, Any]) -> str:
     """A row of the printed table."""
     name = f"{row['workload'][:52]:52}"
+    if row["status"] == "right" and "warps" in row:
+        return f"ok   {name} right at {', '.join(map(str, row['warps']))} warps, {row['barriers']} barriers in its source"
     if row["status"] != "ok":
         return f"FAIL {name} {row['status']}" + (f"\n{row['stderr']}" if row.get("stderr") else "")
     peers = "  ".join(f"{k} {v['ms']:.4f} ({v['ms'] / row['ms']:.2f}×)" for k, v in row["peers"].items() if "ms" in v)
@@ -246,6 +250,7 @@ def main() -> int:
     r.add_argument("--capability", type=int, default=90, help="of the device, for compiling ahead")
     r.add_argument("--peers", default="EL", help="kinds of peers to time: E eager, L library; '' for none")
     r.add_argument("--compile-peers", action="append", default=[], help="torch.compile too where the name contains this; 'all'")
+    r.add_argument("--warps", type=int, nargs="*", default=[], help="check what has barriers at these warp counts, time nothing")
     r.add_argument("--no-compile-peers", action="store_true", help="torch.compile nowhere")
     r.set_defaults(call=run)
     t = sub.add_parser("table", help="results as Markdown")

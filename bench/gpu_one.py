@@ -75,13 +75,16 @@ def floor(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def handle(request: dict[str, Any]) -> dict[str, Any]:
-    """`request`: folder, seconds, peers (kinds), compile (whether torch.compile is a peer here), tiny. The row of the workload; after an
-    error of the device it is the process's last."""
+    """`request`: folder, seconds, peers (kinds), compile (whether torch.compile is a peer here), tiny, warps. The row of the workload;
+    after an error of the device it is the process's last."""
     folder = Path(request["folder"])
     row: dict[str, Any] = {"workload": folder.name, "gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     start = time.perf_counter()
     try:
-        measure(folder, row, request)
+        if request.get("warps"):
+            at_warps(folder, row, request["warps"])
+        else:
+            measure(folder, row, request)
     except torch.OutOfMemoryError as e:
         row["status"] = f"out of memory: {str(e)[:160]}"
     except Exception as e:
@@ -160,6 +163,24 @@ def measure(folder: Path, row: dict[str, Any], request: dict[str, Any]) -> None:
     row["percent_of_floor"] = 100 * row["floor_ms"] / row["ms"]
     row["host_us"] = host_cost(calls[first][0], int(max(1, min(200, 100 / row["ms"]))))
     row["status"] = "ok"
+
+
+def at_warps(folder: Path, row: dict[str, Any], warps: list[int]) -> None:
+    """Check the chosen candidate with other numbers of warps than its own, and time nothing. status ``right``, or what went wrong.
+
+    The program says where threads of an instance exchange data through memory, so its result holds for any number of them.
+    """
+    entry = workload(folder)
+    sizes = sizes_of(entry)
+    row |= {"shapes": entry["shapes"], "kernel": entry["kernel"], "warps": warps}
+    checker, path, wrong = Checker(entry, sizes, entry["data"]), candidates(folder)[0], []
+    for n in warps:
+        module = load(path)
+        module.OPTIONS["num_warps"] = n
+        verdicts = checker.verdicts(module.launch, order(path))
+        wrong += [f"{n} warps: {v}" for v in verdicts if not v.ok]
+    row["barriers"] = path.read_text().count("tl.debug_barrier()")
+    row["status"] = f"wrong: {'; '.join(wrong)}" if wrong else "right"
 
 
 def buffers(entry: dict[str, Any], sizes: dict[str, Any], inputs: Arrays, n: int) -> list[Arrays]:

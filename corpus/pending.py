@@ -4,6 +4,6 @@ from __future__ import annotations
 
 PENDING: frozenset[str] = frozenset(
     {
-        "linear_attention_causal_bf16", "gated_delta_rule_f32", "householder_qr_f32",
+        "linear_attention_causal_bf16",
     }
 )  # fmt: skip

@@ -122,6 +122,7 @@ class _Block:
         self.copied: dict[int, Read] = {}
         self.users: list[tuple[int, int]] = []
         self.nested: list[tuple[int, int]] = []  # copies that are made with other copies
+        self.reads = {r.node: r for k in members for r in writes[k].reads if len(r.inner) >= self.depth}
         #: (a, b, 1): a's level before b's; (a, b, 0): not after
         self.edges: list[tuple[int, int, int]] = []
         for k in members:
@@ -147,7 +148,7 @@ class _Block:
         w = self.writes
         mine = [j for j in self.members if shared(r.inner, w[j].inner) == self.depth]
         over = [j for j in mine if w[j].alias == r.alias and w[j].version > r.version]
-        made = [j for j in mine if any(x.alias == r.alias and x.version <= r.version for x in parts(w[j]))]
+        made = self.makers(r)
         unsafe = [j for j in over if not self.safe(k, j, r)]
         early = self.late and len(r.inner) == self.depth and any(j < k for j in over)
         if r.late:
@@ -159,14 +160,19 @@ class _Block:
         self.edges += [(self.item[k], self.item[j], int(j in unsafe or not self.plain(j))) for j in over if self.apart(j, k)]
         self.edges += [(self.item[j], self.item[k], 1) for j in made if self.apart(j, k)]
 
+    def makers(self, r: Read) -> list[int]:
+        """Stores of this block that a read sees."""
+        mine = [j for j in self.members if shared(r.inner, self.writes[j].inner) == self.depth]
+        return [j for j in mine if any(x.alias == r.alias and x.version <= r.version for x in parts(self.writes[j]))]
+
     def safe(self, k: int, j: int, r: Read) -> bool:
         w, own = self.writes, self.inside
         same = self.plain(k) and self.plain(j) and (j == k or w[j].nest(own) == w[k].nest(own))
         return safe(r, w[j], same, own, self.facts)
 
     def below(self) -> None:
-        """What a copy's coordinates are loaded from is read before it is overwritten, or from a copy itself."""
-        reads = {r.node: r for k in self.members for r in self.writes[k].reads if len(r.inner) >= self.depth}
+        """What a copy's coordinates and validity are loaded from is read before it is overwritten, or from a copy itself."""
+        reads = self.reads
         todo = list(self.copied)
         while todo:
             node = todo.pop()
@@ -187,6 +193,8 @@ class _Block:
                 if w[j].alias == r.alias and shared(r.inner, w[j].inner) == self.depth:
                     i = self.item[j]
                     self.edges.append((n, i, 1) if w[j].version > r.version else (i, n, 1))
+            under = [self.reads[m] for m in r.under if m in self.reads and m not in self.copied]
+            self.edges += [(self.item[j], n, 1) for m in under for j in self.makers(m)]
         number = {node: base + n for n, node in enumerate(self.copied)}
         self.edges += [(number[node], self.item[k], 1) for k, node in self.users]
         self.edges += [(number[m], number[node], 1) for node, m in self.nested]

@@ -122,7 +122,7 @@ def run(
 @app.command()
 def show(
     file: Annotated[Path, typer.Argument(help="a KIR file, or a program.json")],
-    stage: Annotated[str, typer.Option("--stage", help="kir, initial, chosen, source or egraph")] = "chosen",
+    stage: Annotated[str, typer.Option("--stage", help="kir, initial, chosen, tasks (CPU), source or egraph")] = "chosen",
     kernel: OneKernel = None,
     target: Target = "triton:nvidia-h200",
     rules: Rules = None,

@@ -58,7 +58,13 @@ def targets(as_json: bool) -> None:
     found = all_targets()
     if as_json:
         for t in found:
-            known = {"target": t.spec, "title": t.title, "arch": t.arch, "compile_only": t.compile_only, "sources": t.sources}
+            known = {
+                "target": t.spec,
+                "title": t.title,
+                "arch": t.arch,
+                "compile_only": t.compile_only,
+                "sources": t.sources,
+            }
             print(json.dumps(known, sort_keys=True))
         return
     print(columns((t.spec, t.arch, t.title, "described for compilation only" if t.compile_only else "") for t in found))

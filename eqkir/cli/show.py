@@ -11,7 +11,7 @@ from eqkir.driver import codes, programs
 from eqkir.driver.chain import Chain
 from eqkir.driver.options import Options
 
-STAGES = ("kir", "initial", "chosen", "source", "egraph")
+STAGES = ("kir", "initial", "chosen", "tasks", "source", "egraph")
 
 
 def main(file: Path, stage: str, kernel: str | None, options: Options) -> int:
@@ -35,7 +35,7 @@ def _of_program(file: Path, stage: str) -> str:
         return listing(program)
     from eqkir.driver.provider import spell
 
-    return spell(program).source
+    return str(spell(program).source)
 
 
 def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> str:
@@ -52,9 +52,14 @@ def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> 
         text = graph_text(c.saturated.graph)
         return _warned(c, text)
     if stage == "source":
-        from eqkir.driver.provider import spell
+        return _warned(c, c.provider.spell(c.program).source)
+    if stage == "tasks":
+        from eqkir.cpu.listing import listing as tasks
+        from eqkir.driver.provider import MojoProvider
 
-        return _warned(c, spell(c.program).source)
+        if not isinstance(c.provider, MojoProvider):
+            raise fail(codes.USAGE, f"{c.target.spec} has no stage 'tasks'", accepted="a CPU target", stage="options")
+        return _warned(c, tasks(c.provider.spell(c.program).tasks))
     from eqkir.program.listing import listing
 
     return _warned(c, listing(c.initial if stage == "initial" else c.program))

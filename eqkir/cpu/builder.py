@@ -228,3 +228,8 @@ class Builder:
 
     def alloc(self, name: str, dtype: str, size: int, align: int = 64) -> None:
         self.emit(Alloc(name, dtype, size, align))
+
+    def source(self, i: int) -> int:
+        """The scalar that a vector repeats, or the value itself."""
+        d = self._defs.get(i)
+        return d.args[0] if d is not None and d.op == "Broadcast" else i

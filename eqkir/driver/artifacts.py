@@ -38,14 +38,17 @@ def write_atomic(path: Path, text: str) -> None:
         raise
 
 
-def write_kernel(folder: Path, source: str, program: str, manifest: dict[str, Any], report: dict[str, Any]) -> None:
-    """``kernel.py``, ``program.json``, ``report.json`` and, last, ``manifest.json``, whose presence says that the set is complete.
+def write_kernel(
+    folder: Path, source: str, program: str, manifest: dict[str, Any], report: dict[str, Any], name: str = "kernel.py"
+) -> None:
+    """The source under its `name`, ``program.json``, ``report.json`` and, last, ``manifest.json``, whose presence says that the set is
+    complete.
 
     An older manifest goes first, so that a set that was interrupted has none. Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "manifest.json").unlink(missing_ok=True)
-    write_atomic(folder / "kernel.py", source)
+    write_atomic(folder / name, source)
     write_atomic(folder / "program.json", program)
     write_atomic(folder / "report.json", canonical(report))
     write_atomic(folder / "manifest.json", canonical(manifest))

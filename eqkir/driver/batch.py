@@ -18,6 +18,8 @@ Progress = Callable[[str, int, int], None]  # (what, done, total)
 SCAN_SECONDS = 120.0
 #: what a worker runs on a task and the options
 JOB = "eqkir.driver.job:optimize"
+#: checks that need the provider's tools
+BATCHED = ("interpreter", "compile", "native")
 
 
 def scan_files(files: Sequence[Path], jobs: int) -> list[Task | Outcome]:
@@ -34,7 +36,7 @@ def optimize(
     """Outcomes in the order of `tasks`, each after its artifacts (if any) are written under `out`; 0 `jobs`: in this process."""
     todo = [t for t in tasks if isinstance(t, Task)]
     finished: dict[Task, Outcome] = {}
-    batched = [c for c in options.checks if c in ("interpreter", "compile")]
+    batched = [c for c in options.checks if c in BATCHED]
     names = folder_names(tasks)
     position = 0
 
@@ -56,8 +58,10 @@ def optimize(
         if not batched:
             yield from in_turn()
     if batched:
-        from eqkir.driver.checks import provider_checks
-
+        if options.provider == "mojo":
+            from eqkir.driver.native import provider_checks
+        else:
+            from eqkir.driver.checks import provider_checks
         provider_checks([o for o in finished.values() if o.ok], batched, options, jobs, progress)
     yield from in_turn()
 
@@ -114,7 +118,7 @@ def _finish(o: Outcome, names: dict[tuple[str, str | None], str], options: Optio
         o.status = "error"
     elif out and o.program:
         try:
-            write_kernel(out / names[o.file, o.kernel], o.source, o.program, o.manifest, o.report())
+            write_kernel(out / names[o.file, o.kernel], o.source, o.program, o.manifest, o.report(), o.file_name)
         except OSError as e:
             o.fail(Diagnostic(codes.PATH, f"cannot write the artifacts: {e}", file=o.file))
     return o

@@ -15,12 +15,13 @@ from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
 
 if TYPE_CHECKING:
+    from eqkir.driver.provider import Provider
     from eqkir.extract.choose import Choice
     from eqkir.kir.model import Kernel
     from eqkir.program.abstract import Abstract
     from eqkir.program.model import Program
     from eqkir.rules.saturate import Limits, Saturated
-    from eqkir.targets import Target
+    from eqkir.targets import Machine
 
 
 class Chain:
@@ -41,10 +42,16 @@ class Chain:
             self.outcome.seconds[name] = self.outcome.seconds.get(name, 0.0) + time.perf_counter() - start
 
     @cached_property
-    def target(self) -> Target:
+    def target(self) -> Machine:
         from eqkir.targets import load_target
 
         return load_target(self.options.target)
+
+    @cached_property
+    def provider(self) -> Provider:
+        from eqkir.driver.provider import provider
+
+        return provider(self.target)
 
     @cached_property
     def constexprs(self) -> dict[str, Any]:
@@ -150,14 +157,13 @@ class Chain:
 
     @cached_property
     def choice(self) -> Choice:
-        from eqkir.driver.provider import acceptable
         from eqkir.extract.choose import choose
         from eqkir.terms.decode import decode
 
         o, saturated, initial, abstract = self.options, self.saturated, self.initial, self.abstract
         with self.stage("extract"):
             c = choose(
-                saturated.graph, abstract, self.target, shapes=self.steering, verify=acceptable, initial=initial,
+                saturated.graph, abstract, self.target, shapes=self.steering, verify=self.provider.acceptable, initial=initial,
                 decode=lambda graph, selection, bindings, options: decode(graph, selection, abstract, bindings, options),
                 extractor_name=o.extractor, cost_model_name=o.cost_model, seed=o.seed,
             )  # fmt: skip

@@ -168,9 +168,9 @@ def cache_folder() -> Path:
 def _compile(pairs: list[tuple[Outcome, Artifact]], options: Options, jobs: int) -> None:
     from eqkir.driver.spills import replacement
     from eqkir.emit.triton.checks import EVEN, ODD, WIDE, compile_batch
-    from eqkir.targets import load_target
+    from eqkir.targets import load_gpu
 
-    target = load_target(options.target)
+    target = load_gpu(options.target)
     specializations = (EVEN, ODD, WIDE)
 
     def judged(results: Sequence[Compiled]) -> tuple[list[str], dict[str, Any]]:

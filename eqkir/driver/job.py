@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from eqkir.base.diagnostics import Diagnostic, EqkirError, fail
+from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.driver import codes
 from eqkir.driver.chain import Chain
 from eqkir.driver.options import Options
@@ -70,6 +70,9 @@ def _optimize(task: Task, options: Options, o: Outcome) -> None:
     if "numeric" in options.checks:
         with chain.stage("checks"):
             numeric_check(chain, o)
+    if "tasks" in options.checks:
+        with chain.stage("checks"):
+            tasks_check(chain, o)
     if o.ok:
         o.stage = "done"
 
@@ -78,22 +81,17 @@ def emit(chain: Chain, o: Outcome) -> None:
     """Source, program text and manifest of the chosen program."""
     from eqkir.driver.manifest import manifest
     from eqkir.driver.programs import dumps
-    from eqkir.driver.provider import spell
     from eqkir.kir import digest
 
     program = chain.program
     with chain.stage("emit"):
-        artifact = spell(program)
-        if artifact.capability > chain.target.capability:
-            need = f"sm_{artifact.capability} or newer"
-            raise fail(codes.CAPABILITY, f"{chain.target.spec} is {chain.target.arch}", accepted=need, stage="emit")
-        o.source = artifact.source
+        o.source, o.file_name = chain.provider.spell(program).source, chain.provider.file
         o.program = dumps(program)
         o.manifest = manifest(program, chain.options, digest(chain.kernel), o.program, o.source, chain.rule_digests)
         if chain.options.top > 1:
             from eqkir.driver.variants import best
 
-            o.candidates = best(chain, chain.options.top, lambda p: spell(p).source, digest(chain.kernel))
+            o.candidates = best(chain, chain.options.top, lambda p: chain.provider.spell(p).source, digest(chain.kernel))
         else:
             o.candidates = [{"source": o.source, "program_json": o.program, "manifest": o.manifest, "cost": o.cost}]
 
@@ -108,10 +106,7 @@ def static_check(chain: Chain, o: Outcome) -> None:
     fault = "; ".join(map(str, verify(again)[:3]))
     if dumps(again) != o.program:
         fault = "program.json does not read back as the same program"
-    try:
-        compile(o.source, "kernel.py", "exec")
-    except SyntaxError as e:
-        fault = f"kernel.py: {e}"
+    fault = fault or chain.provider.syntax(o.source)
     o.extraction["legal_structures"] = chain.legal_structures()
     record(o, "static", not fault, {"seconds": time.perf_counter() - start}, fault)
 
@@ -128,6 +123,23 @@ def numeric_check(chain: Chain, o: Outcome) -> None:
     )  # fmt: skip
     details = {**v.to_json(), "seconds": time.perf_counter() - start}
     record(o, "numeric", v.ok, details, "; ".join(v.mistakes) or "no case could be compared", codes.NUMERIC)
+
+
+def tasks_check(chain: Chain, o: Outcome) -> None:
+    """Interpreter of the task program against the reference's envelope."""
+    from eqkir.driver import numeric
+    from eqkir.driver.native import interpreted
+    from eqkir.driver.provider import MojoProvider
+
+    assert isinstance(chain.provider, MojoProvider)
+    start = time.perf_counter()
+    engine, steps = interpreted(chain.provider.spell(chain.program).tasks), numeric.scalar_steps(chain.initial)
+    v = numeric.check(
+        chain.kernel, chain.program, chain.constexprs, chain.extents, chain.options.seed, engine, steps, permit=chain.options.permit,
+        described=chain.options.described(chain.kernel.name),
+    )  # fmt: skip
+    details = {**v.to_json(), "seconds": time.perf_counter() - start}
+    record(o, "tasks", v.ok, details, "; ".join(v.mistakes) or "no case could be compared", codes.NUMERIC)
 
 
 def record(o: Outcome, name: str, ok: bool, details: dict[str, Any], message: str = "", code: str = codes.CHECK) -> None:

@@ -17,6 +17,14 @@ CHECKS: dict[str, tuple[str, ...]] = {
     "compile": ("static", "compile"),
     "all": ("static", "numeric", "compile", "interpreter"),
 }
+#: the same for the CPU family: its own interpreter, and the native code against the reference
+CPU_CHECKS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "static": ("static",),
+    "numeric": ("static", "numeric", "tasks"),
+    "compile": ("static", "compile"),
+    "all": ("static", "numeric", "tasks", "compile", "native"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,12 @@ class Options:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        return CHECKS[self.check]
+        return (CPU_CHECKS if self.provider == "mojo" else CHECKS)[self.check]
+
+    @property
+    def provider(self) -> str:
+        """The provider that the target names."""
+        return self.target.partition(":")[0]
 
     @property
     def job_seconds(self) -> float:

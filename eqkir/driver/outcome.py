@@ -28,7 +28,8 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     kir: str = ""  # canonical text of a module with this kernel alone
     program: str = ""  # program.json
-    source: str = ""  # kernel.py
+    source: str = ""  # of the kernel, in the file `file_name`
+    file_name: str = "kernel.py"
     manifest: dict[str, Any] = field(default_factory=dict)
     enodes: int | None = None
     initial_cost: float | None = None

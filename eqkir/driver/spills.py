@@ -33,14 +33,16 @@ def replacement(
     """
     from eqkir.driver.provider import spell
     from eqkir.kir import digest
+    from eqkir.targets import load_gpu
 
     chain = Chain(kernel_of(Task(o.file, 0, o.kernel or "", o.kir)), options, Outcome(o.kernel, o.file, kir=o.kir))
     passed: list[dict[str, Any]] = []
+    capability = load_gpu(options.target).capability
     for n, c in enumerate(best(chain, TRIED, lambda p: spell(p).source, digest(chain.kernel))):
         program = programs.loads(c["program_json"])
         artifact = spell(program)
         wrong, figures = faults(artifact)
-        if wrong or artifact.capability > chain.target.capability:
+        if wrong or artifact.capability > capability:
             passed.append({"digest": c["manifest"].get("digests", {}).get("program", ""), "cost": c["cost"], "why": "; ".join(wrong)})
             continue
         if n and "numeric" in options.checks:

@@ -16,7 +16,6 @@ def best(chain: Chain, top: int, emit: Any, kir_digest: str) -> list[dict[str, A
 
     Candidates that equal another one's bytes, break a whole-program limit, do not decode, verify or emit are left out.
     """
-    from eqkir.driver.provider import acceptable
     from eqkir.extract.choose import problem
     from eqkir.extract.cost import cost_model
     from eqkir.extract.extractors import extract
@@ -48,7 +47,7 @@ def best(chain: Chain, top: int, emit: Any, kir_digest: str) -> list[dict[str, A
         if len(out) >= top:
             break
         text = dumps(program)
-        if text in seen or (out and acceptable(program)):
+        if text in seen or (out and chain.provider.acceptable(program)):
             continue
         seen.add(text)
         try:

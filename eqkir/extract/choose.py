@@ -15,6 +15,8 @@ from typing import Any
 
 from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.extract.cost import Cost, CostModel, checked, cost_model
+from eqkir.extract.cpu_legality import cpu_legality
+from eqkir.extract.cpu_rows import cpu_rows
 from eqkir.extract.extents import Extents
 from eqkir.extract.extractors import Candidate, extract, extractor
 from eqkir.extract.graph import FrozenGraph, Selection
@@ -28,7 +30,7 @@ from eqkir.program.abstract import Abstract
 from eqkir.program.model import Program
 from eqkir.program.schedule import ScheduleError
 from eqkir.program.serialize import digest
-from eqkir.targets import Target
+from eqkir.targets import CpuTarget, Machine
 
 Decode = Callable[[FrozenGraph, Selection, dict[str, int], dict[str, int]], Program]
 Verify = Callable[[Program], Sequence[Diagnostic]]
@@ -103,14 +105,20 @@ def _plain(x: Rejected | RunnerUp) -> dict[str, Any]:
     return {"digest": x.digest, "row": x.row, "cost": round(x.cost, 3), "why": why}
 
 
+def _rows(abstract: Abstract, target: Machine, shapes: Mapping[str, int]) -> list[Row]:
+    return cpu_rows(abstract, target, shapes) if isinstance(target, CpuTarget) else binding_rows(abstract, target, shapes)
+
+
 def problem(
-    graph: FrozenGraph, abstract: Abstract, target: Target, shapes: Mapping[str, int], model: CostModel, rows: Sequence[Row] | None = None
+    graph: FrozenGraph, abstract: Abstract, target: Machine, shapes: Mapping[str, int], model: CostModel, rows: Sequence[Row] | None = None
 ) -> tuple[Problem, dict[str, int]]:
     """The extraction problem of a graph on a target, and how many (e-node, row) pairs each legality rule refused."""
-    given = list(rows) if rows is not None else binding_rows(abstract, target, shapes)
+    given = list(rows) if rows is not None else _rows(abstract, target, shapes)
     extents = Extents(abstract.abi, shapes)
-    table = LabelTable(abstract.axes, given, extents, target.warp_size, of_abstract(abstract, extents))
-    legal = legality(graph, table, target)
+    table = LabelTable(
+        abstract.axes, given, extents, 1 if isinstance(target, CpuTarget) else target.warp_size, of_abstract(abstract, extents)
+    )
+    legal = cpu_legality(graph, table, target) if isinstance(target, CpuTarget) else legality(graph, table, target)
     weights = model.weights(graph, table, abstract.abi, target, legal.legal)
     return Problem(graph, given, checked(model, weights, legal.legal), dict(weights.scale)), legal.reasons
 
@@ -124,7 +132,9 @@ class _Ranked:
 
 
 class _Chooser:
-    def __init__(self, graph: FrozenGraph, p: Problem, target: Target, shapes: Mapping[str, int], model: CostModel, decode: Decode) -> None:
+    def __init__(
+        self, graph: FrozenGraph, p: Problem, target: Machine, shapes: Mapping[str, int], model: CostModel, decode: Decode
+    ) -> None:
         self.graph, self.p, self.target, self.shapes, self.model, self.decode = graph, p, target, shapes, model, decode
         self.base: dict[tuple[tuple[int, int], ...], Program | str] = {}
         self.rejected: list[Rejected] = []
@@ -223,7 +233,7 @@ class _Chooser:
 def choose(
     graph: FrozenGraph,
     abstract: Abstract,
-    target: Target,
+    target: Machine,
     *,
     shapes: Mapping[str, int],
     decode: Decode,
@@ -243,7 +253,7 @@ def choose(
     p, illegal = problem(graph, abstract, target, shapes, model)
     candidates = extract(p, extractor_name, seed)
     ch = _Chooser(graph, p, target, shapes, model, decode)
-    if not initial.options:  # one warp, nothing ahead: what a scalar program needs
+    if not initial.options and not isinstance(target, CpuTarget):  # one warp, nothing ahead: what a scalar program needs
         initial = replace(initial, options={"num_warps": 1, "num_stages": 1})
     p0 = model.program(initial, target, shapes)
     pool = _ranked_pool(ch, candidates, k) if ranked_extractor else _given_order(ch, candidates)

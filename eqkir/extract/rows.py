@@ -52,7 +52,7 @@ class Row:
     @property
     def warps(self) -> int:
         """Warps of one program."""
-        return self.launch["num_warps"]
+        return self.launch.get("num_warps", 1)
 
     def __str__(self) -> str:
         return " ".join(f"{k}={v}" for k, v in (*self.bindings, *self.options))

@@ -191,7 +191,7 @@ def _run_segment(
     compiler = Compiler(program, segment, space, views, scalars, env.__getitem__, opts)
     phases = [compiler.phase(p, f"/segments/{n}/phases/{k}") for k, p in enumerate(segment.phases)]
     lanes = max([1, *(_lanes(program, i) for p in segment.phases for i in p)])
-    chunk = max(1, BATCH_BYTES // (8 * lanes))
+    chunk = max(1, BATCH_BYTES // (8 * lanes * compiler.widest))
     whole = {x: a for a in program.axes for x in a.labels if x.endswith("W") and _bound(program, x)}
     for at in range(0, lids.size, chunk):
         part = lids[at : at + chunk]

@@ -8,6 +8,7 @@ batch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -77,13 +78,20 @@ class Compiler:
         self.extent = {a.name: space.value(a.extent) for a in program.axes}
         self.clock = Clock(program, self.extent)
         self.whiles: list[tuple[int, tuple[str, ...]]] = []  # enclosing loops that run for some only: key, lane dims
+        self.wide: dict[str, int] = {}  # labels of enclosing loops whose steps run at once -> their number
+        self.widest = 1
         self.site = 0
 
     def lanes(self, dims: tuple[str, ...]) -> tuple[str, ...]:
-        return self.program.lane_dims(dims)
+        return tuple(d for d in dims if parameter(d) or d in self.wide)
 
     def sizes(self, dims: tuple[str, ...]) -> tuple[int, ...]:
-        return tuple(self.program.lanes(d) for d in dims)
+        return tuple(self.wide.get(d) or self.program.lanes(d) for d in dims)
+
+    @property
+    def width(self) -> int:
+        """Lanes that the steps of the enclosing loops have together."""
+        return prod(self.wide.values())
 
     def phase(self, items: tuple[Item, ...], where: str) -> Run:
         self.dims, self.dtypes = {}, {}

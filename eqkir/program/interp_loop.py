@@ -13,6 +13,7 @@ from eqkir.program import interp_scalar as S
 from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
 from eqkir.program.interp_clock import WHILE_STEPS
 from eqkir.program.interp_memory import Array
+from eqkir.program.interp_wide import compile_wide, wide
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Region, Store
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
     """A loop over one axis; `Phi` values live in the body, other carries are folded beside it."""
     if x.cond >= 0:
         return compile_while(k, x, where)
+    if wide(k, x):
+        return compile_wide(k, x, where)
     p = step_parameter(x.label)
     extent, chunk = k.extent[x.axis], k.program.bindings[p] if p else 1
     scalar, member = parameter(x.label) is None, member_label(x.label)

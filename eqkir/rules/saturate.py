@@ -110,15 +110,24 @@ class _Run:
         return n
 
     def step(self, engine: Any) -> tuple[bool, int]:
-        """One round of every family, facts saturated after each. Returns (anything new, matches)."""
+        """What is planned is placed, to the end, so that it is complete; then one round of every family. Facts are saturated after each
+        run. Returns (anything new, matches)."""
         changed, matches = False, 0
-        for f in ("place", *self.families):
-            self.running = f
-            r = engine.run(f)
+
+        def run(family: str) -> bool:
+            nonlocal changed, matches
+            self.running = family
+            r = engine.run(family)
             matches += self.note(r)
             changed |= bool(r.updated)
             if r.updated:
                 self.note(engine.run("facts", saturate=True))
+            return bool(r.updated)
+
+        while run("place") and matches <= self.limits.matches:
+            pass
+        for f in self.families:
+            run(f)
         return changed, matches
 
     def finish(self, stop: Stop, started: float, message: str = "") -> Report:

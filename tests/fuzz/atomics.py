@@ -8,6 +8,7 @@ from tests.fuzz.state import State, index_below, production
 
 ORDERS = ("relaxed", "relaxed", "acquire", "release", "acq_rel")
 UPDATES = ("add", "max", "min", "and", "or", "xor", "exchange")
+KINDS = (*UPDATES, "load", "store", "compare")
 
 
 def operand(g: State, dtype: str, i: Value | None) -> Value:
@@ -20,7 +21,7 @@ def operand(g: State, dtype: str, i: Value | None) -> Value:
 def one(g: State, out: MemoryRef, at: Value, value: Value, valid: Value | None) -> list[Value]:
     """One atomic operation on `out`; its results."""
     order = g.pick(ORDERS)
-    kind = g.pick((*UPDATES, "load", "store", "compare"))
+    kind = g.choose(KINDS)
     if out.dtype[0] == "f" and kind in ("and", "or", "xor"):
         kind = "add"
     if kind == "load":
@@ -33,13 +34,14 @@ def one(g: State, out: MemoryRef, at: Value, value: Value, valid: Value | None) 
     return [out._atomic(kind, (at,), value, valid, order)]
 
 
-@production(3, pure=False)
+@production(3, pure=False, wishes=KINDS)
 def atomic_own(g: State) -> list[Value]:
     """Atomics of a whole tensor, each element at a place of its own; old values are used."""
     if not g.outer():
         raise LookupError("atomics of whole tensors stand outside")
     d = g.dim()
-    out = g.view("inout", g.pick(("i32", "u32", "i64", "f32", "u64")), (d,))
+    bitwise = g.wish in ("and", "or", "xor")
+    out = g.view("inout", g.pick(("i32", "u32", "i64", "u64", *(() if bitwise else ("f32",)))), (d,))
     g.updated.add(out.id)
     i = g.k.indices(d)
     if g.chance(0.3):
@@ -48,13 +50,13 @@ def atomic_own(g: State) -> list[Value]:
     return one(g, out, i, g.load(out.dtype, (d,)), valid)
 
 
-@production(3, pure=False)
+@production(3, pure=False, wishes=UPDATES[:-1])
 def atomic_shared(g: State) -> None:
     """Relaxed updates at places that coincide; nobody reads the old values."""
     if not g.outer():
         raise LookupError("atomics of whole tensors stand outside")
     d, n = g.dim(), g.dim()
-    fn = g.pick(("add", "max", "min", "and", "or", "xor"))
+    fn = g.choose(UPDATES[:-1])
     out = g.view("inout", g.pick(("i32", "u32", "i64", *(() if fn in ("and", "or", "xor") else ("f32", "f64")))), (n,))
     g.updated.add(out.id)
     at = index_below(g.load("i32", (d,)), n)

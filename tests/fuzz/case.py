@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -44,6 +44,8 @@ TARGET = "triton:nvidia-h200"
 LANES = (1, 2, 4, 8, 16)
 #: bodies that one launch in the provider's interpreter may execute (about 2 ms each), and launches a case
 BUDGET, LAUNCHES = 60, 3
+#: structures that are drawn of a case's graph, and candidates among them that are run
+STRUCTURES, CANDIDATES = 40, 4
 VOLUME = 4000  # elements of the largest view
 STEPS = 20_000  # loop bodies that the program interpreter executes one after another for one input (instances run side by side)
 GOOD = ("ok", "refused", "invalid")
@@ -186,23 +188,31 @@ def trips(program: Program, symbols: Mapping[str, int]) -> int:
 
 
 def drawn(chain: Chain, n: int, seed: int, result: Result) -> list[Program]:
-    """Up to n verified programs of random structures under random small parameters."""
-    graph, abstract, rng = chain.saturated.graph, chain.abstract, random.Random(seed)
-    out: list[Program] = []
-    for _ in range(3 * n):
-        bindings = {f"{x}:{a.name}": rng.choice(LANES) for a in abstract.axes for x in "BC"} | {f"F:{a.name}": 64 for a in abstract.axes}
-        bindings |= {f"{x}:g{k}": rng.choice((1, 2, 3)) for x in "PG" for k in range(12)}
-        try:
-            p = decode(graph, sample(graph, rng), abstract, bindings, {"num_warps": rng.choice((1, 4)), "num_stages": rng.choice((1, 2))})
-        except (ScheduleError, EqkirError):
-            continue
+    """Up to n verified programs of random structures under random small parameters: any one, then those with the seldomest forms."""
+    known = {*result.cells["p0"]}
+    pool, out = [*_structures(chain, seed)], list[Program]()
+    held = {id(p): coverage.cells(chain.kernel, p) for p in pool}
+    while pool and len(out) < n:
+        p = max(pool, key=lambda p: coverage.worth(held[id(p)], known, seed)) if out else pool[0]
+        pool = [q for q in pool if q is not p]
         if verify(p):
             result.unverified += 1
             continue
         out.append(p)
-        if len(out) == n:
-            break
+        known |= held[id(p)]
     return out
+
+
+def _structures(chain: Chain, seed: int) -> Iterator[Program]:
+    """Programs of random structures, verified or not."""
+    graph, abstract, rng = chain.saturated.graph, chain.abstract, random.Random(seed)
+    for _ in range(STRUCTURES):
+        bindings = {f"{x}:{a.name}": rng.choice(LANES) for a in abstract.axes for x in "BC"} | {f"F:{a.name}": 64 for a in abstract.axes}
+        bindings |= {f"{x}:g{k}": rng.choice((1, 2, 3)) for x in "PG" for k in range(12)}
+        try:
+            yield decode(graph, sample(graph, rng), abstract, bindings, {"num_warps": rng.choice((1, 4)), "num_stages": rng.choice((1, 2))})
+        except (ScheduleError, EqkirError):
+            continue
 
 
 def emitted(result: Result, kernel: Kernel, candidates: Sequence[tuple[str, Program]], given: Sequence[Input]) -> None:
@@ -251,6 +261,9 @@ def check(text: str, seed: int, emit: bool, result: Result | None = None) -> Res
         raise
     except BaseException as e:  # a native panic is no Exception
         r.fail("crash", r.stage, f"{type(e).__name__}: {e}\n{traceback.format_exc(limit=-6)}", type(e).__name__)
+    if "call" in r.operations:  # linking has put the helper's body in its place
+        for held in r.cells.values():
+            held.append(("call", "program"))
     r.seconds = time.process_time() - start
     if not r.good:
         r.json = text
@@ -263,7 +276,7 @@ def _check(text: str, seed: int, emit: bool, r: Result) -> None:
     if digest(load_bytes(dumps(module).encode())) != digest(module):
         r.fail("wrong", "read", "the kernel does not read back as the same kernel")
     kernel = link(module).kernels[0]
-    r.operations = sorted(coverage.operations(kernel))
+    r.operations = sorted(coverage.operations(kernel) | coverage.operations(module.kernels[0]))
     constexprs = {p.id: p.default for p in kernel.params if isinstance(p, Constexpr)}
     r.stage = "reference"
     given = inputs(kernel, seed, constexprs, r)
@@ -290,7 +303,7 @@ def _check(text: str, seed: int, emit: bool, r: Result) -> None:
     r.stage = "saturate"
     _ = chain.saturated
     r.stage = "drawn"
-    candidates = drawn(chain, 2, seed, r)
+    candidates = drawn(chain, CANDIDATES, seed, r)
     for p in candidates:
         interpreted(r, "drawn", p, given, seed)
         r.cells["drawn"] = sorted({*r.cells.get("drawn", []), *coverage.cells(kernel, p)})

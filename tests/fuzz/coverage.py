@@ -8,7 +8,8 @@ part of a program that was run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from eqkir.kir import ops
 from eqkir.kir.model import Kernel, Op
@@ -54,24 +55,35 @@ def operations(kernel: Kernel) -> set[str]:
     return {x for op in every(kernel) for x in labels(op)}
 
 
-#: structured operations: the function's place in the label, and the realised forms that compute them
+REDUCED = ("RedTree", "RedLoop tree elements", "RedLoop tree chunks", "RedLoop lanes chunks")
+COMBINED = tuple(f.replace("Red", "RedN") for f in REDUCED)
+CARRIED = ("Phi elements", "Phi chunks")
+CONTRACTED = ("ConWhole fma", "ConWhole mma", "ConLoop fma elements", "ConLoop fma chunks", "ConLoop mma chunks")
+#: structured operations: the realised forms that compute them
 FAMILY: dict[str, tuple[str, ...]] = {
-    "reduce": ("RedTree", "RedLoop"),
-    "reduce generic": ("RedNTree", "RedNLoop"),
-    "arg_reduce": ("RedNTree", "RedNLoop"),
-    "scan": ("Scan", "Phi elements", "Phi chunks"),
-    "scan generic": ("ScanN", "Phi elements", "Phi chunks"),
-    "contract": ("ConWhole", "ConLoop", "ConAccWhole", "ConAccLoop"),
-    "sparse_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"),
-    "scaled_contract": ("ConWhole", "ConLoop", "RedTree", "RedLoop"),
-    "histogram": ("RedTree", "RedLoop"),
-    "region_fold": ("Phi elements", "Phi slices", "RedTree", "RedLoop"),
-    "region_scan": ("Phi elements", "Phi slices", "Scan"),
+    "reduce": REDUCED,
+    "reduce generic": COMBINED,
+    "arg_reduce": COMBINED,
+    "scan": ("Scan whole", "Scan chunks", "Scan members", *CARRIED),
+    "scan generic": ("ScanN whole", "ScanN chunks", *CARRIED),
+    "contract": (*CONTRACTED, *(f.replace("Con", "ConAcc") for f in CONTRACTED), *REDUCED),
+    "sparse_contract": CONTRACTED,
+    "scaled_contract": (*CONTRACTED, *REDUCED),
+    "histogram": REDUCED,
+    "region_fold": ("Phi elements", "Phi slices"),
+    "region_scan": ("Phi elements", "Phi slices"),
     "for": ("Phi elements",),
     "while": ("Phi elements",),
     "quantized_dot": ("Phi elements",),
-    "quantize": ("RedTree", "RedLoop", "RedNTree", "RedNLoop"),
+    "quantize": REDUCED,
 }
+#: forms that rewriting may give to other operations, besides: they are not counted for them
+REWRITTEN = dict.fromkeys(
+    ("reduce sum", "histogram", "quantize", "quantized_dot"), (*CONTRACTED, *(f.replace("Con", "ConAcc") for f in CONTRACTED), *REDUCED)
+)
+#: functions of scans, as their realised terms name them
+SCANNED = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+SCATTER_MODES = ("add", "mul", "max", "min", "and", "or", "xor")
 MODES = {f"atomic_{fn}": fn for fn in ("add", "max", "min", "and", "or", "xor")} | {
     "store": "store", "unique_scatter": "unique", "atomic_store": "put", "atomic_load": "get", "atomic_exchange": "exchange",
     "atomic_compare_exchange": "compare_exchange",
@@ -82,32 +94,48 @@ POINTWISE = {
 }  # fmt: skip
 
 
+def agrees(label: str, fn: str) -> bool:
+    """Whether a reduction or scan has the function of a realised term (an empty text where the term does not tell)."""
+    mine = label.split(" ", 1)[1] if label.startswith(("reduce ", "scan ")) else ""
+    return not fn or SCANNED.get(mine, mine) in ("", fn)
+
+
 def family(label: str) -> tuple[str, ...]:
     """Realised terms of a structured operation."""
     return FAMILY.get(label) or FAMILY.get(label.split(" ", 1)[0], ())
 
 
 def cells(kernel: Kernel, program: Program) -> set[Cell]:
-    """The cells that a program touches. A structured operation meets every form of its family and function that the program holds."""
+    """The cells that a program touches. A form whose origin is lost counts where operations of one kind alone can have made it."""
     made: dict[str, list[str]] = {r: labels(op) for op in every(kernel) for r in op.results}
     names = operations(kernel)
     out: set[Cell] = {(x, "program") for x in names}
-    held = list(forms(program))
-    for x in names:
-        for _, form, fn in held:
-            other = x.startswith("reduce ") and fn and fn != x.removeprefix("reduce ")
-            if not other and any(form == f or form.startswith(f"{f} ") for f in family(x)):
-                out.add((x, form))
-    for at, form, _ in held:
+    for at, form, fn in forms(program):
         text = program.origins.get(at, "")
-        id = text.split("%", 1)[1].split(" ", 1)[0] if "%" in text else ""
-        out |= {(x, form) for x in made.get(id, ()) if form == POINTWISE.get(x.split(" ", 1)[0])}
+        mine = made.get(text.split("%", 1)[1].split(" ", 1)[0] if "%" in text else "", [])
+        if not any(family(x) or form == POINTWISE.get(x.split(" ", 1)[0]) for x in mine):
+            able = {x.split(" ", 1)[0] for x in names if form in (*family(x), *REWRITTEN.get(x, ())) and agrees(x, fn)}
+            mine = sorted(x for x in names if form in family(x) and agrees(x, fn)) if len(able) == 1 else []
+        out |= {(x, form) for x in mine if form == POINTWISE.get(x.split(" ", 1)[0]) or form in family(x) and agrees(x, fn)}
     modes = stored(program)
     for x in names:
         mode = x.split(" ")[1] if x.startswith("scatter_reduce") else MODES.get(x)
         if mode in modes:
             out.add((x, f"Store {mode}"))
     return out
+
+
+#: parts of the names of forms that random structures seldom hold -> how much a drawn candidate is worth that does
+SELDOM = {
+    "mma": 8, "Acc": 8, "AccLoop fma": 8, "slices": 8, "whole": 4, "tree chunks": 4, "lanes": 4, "Tree": 3, "ConWhole": 4, "Loop mma": 6,
+    "Phi chunks": 3,
+}  # fmt: skip
+
+
+def worth(cells: Iterable[Cell], known: Collection[Cell], seed: int) -> float:
+    """What a candidate that holds `cells` adds to those that are known: seldom forms count more, each by the seed's own taste."""
+    new = sorted(f for x, f in cells if (x, f) not in known and f in family(x))
+    return sum(random.Random(f"{seed}/{f}").random() * (2 + sum(w for part, w in SELDOM.items() if part in f)) for f in new)
 
 
 def stored(program: Program) -> set[str]:
@@ -137,13 +165,14 @@ def forms(program: Program) -> Iterator[tuple[str, str, str]]:
 
 STEP = {
     "L1": "elements", "LC": "chunks", "W": "whole", "S1": "elements", "SC": "slices", "SW": "one slice", "O1": "instances", "OB": "blocks",
+    "M1": "members", "MC": "chunks of members", "MW": "whole slice",
 }  # fmt: skip
 
 
 def _forms(items: Sequence[Item]) -> Iterator[tuple[int, str, str]]:
     for i in items:
         if isinstance(i, Let):
-            yield i.id, _let(i), str(i.attrs[0]) if i.attrs and i.op.startswith("Red") else ""
+            yield i.id, _let(i), str(i.attrs[0]) if i.op in ("RedTree", "Scan") else ""
         elif isinstance(i, Loop):
             step = STEP.get(traversal(i.label), traversal(i.label))
             for c in i.carries:

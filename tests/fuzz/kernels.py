@@ -23,15 +23,21 @@ def names() -> list[str]:
     return sorted(PRODUCTIONS)
 
 
+def foci() -> list[str]:
+    """Every production with everything that it can be asked for (``production: wish``), in a fixed order."""
+    return [f"{name}: {w}" if w else name for name in names() for w in PRODUCTIONS[name].wishes]
+
+
 def draw(rng: random.Random, focus: Sequence[str] = (), size: int | None = None) -> Module:
-    """One kernel: a few productions in random order, those of `focus` among them; values that nothing used are stored.
+    """One kernel: a few productions in random order, those of `focus` (as in `foci`) among them; values that nothing used are stored.
 
     Raises EqkirError only if the builder, having accepted every operation, refuses the whole.
     """
     g = State(rng)
     n = size or g.pick((2, 3, 4, 5, 6, 8))
-    for name in focus or ("",):
-        g.grow(max(1, n // max(1, len(focus))), first=name)
+    for x in focus or ("",):
+        name, _, wish = x.partition(": ")
+        g.grow(max(1, n // max(1, len(focus))), first=name, wish=wish)
     outputs(g)
     if g.chance(0.6):
         g.k.noalias(*g.views)
@@ -60,8 +66,8 @@ def outputs(g: State) -> None:
 
 
 def case(seed: int, index: int) -> tuple[Module, list[str]]:
-    """(kernel, its focus) of a case: each production is the focus of every so many cases, on its own or with another one."""
-    every = names()
+    """(kernel, its focus) of a case: each of `foci` is the focus of every so many cases, on its own or with another one."""
+    every = foci()
     for attempt in range(8):
         rng = random.Random(f"{seed}/{index}/{attempt}")
         focus = [every[index % len(every)]]

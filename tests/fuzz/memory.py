@@ -145,12 +145,12 @@ def permuted_store(g: State) -> None:
     (out.unique_scatter if g.chance(0.8) else out.store)((at,), x, valid=valid)
 
 
-@production(3, pure=False)
+@production(3, pure=False, wishes=[fn for fn in SCATTER if fn != "mul"])
 def scatter_reduce(g: State) -> None:
     """Combine elements into a view; places coincide."""
     if not g.outer():
         raise LookupError("stores of whole tensors stand outside")
-    fn = g.pick(SCATTER)
+    fn = g.choose(SCATTER)
     bitwise = fn in ("and", "or", "xor")
     dtype = g.dtype(("i32", "u32", "i64", "u64", "i8", "u16") if bitwise else ("f32", "i32", "f64", "f16", "bf16", "i64", "u8"))
     n, x = g.dim(), g.value((dtype,), 1, 2)

@@ -10,6 +10,7 @@ from tests.fuzz.state import FLOAT, INT, NARROW, SIGNED, UNSIGNED, State, finite
 SAME = ("neg", "abs")
 FLOAT_UNARY = tuple(f for f in ops.UNARY if f not in ("not", *SAME))
 MODES = ("exp2", "tanh")
+PERMISSIONS = ("approximate", "flush_to_zero")
 
 
 @production(5)
@@ -20,33 +21,34 @@ def unary(g: State) -> Value:
     return x.unary(g.pick((*SAME, "not"))) if x.dtype in INT else x.unary(g.pick((*FLOAT_UNARY, *SAME)))
 
 
-@production(3)
+@production(3, wishes=(*FLOAT_UNARY, *SAME))
 def function(g: State) -> Value:
     """A function of a float: every one as often as the others."""
-    return g.value(FLOAT).unary(g.pick((*FLOAT_UNARY, *SAME)))
+    return g.value(FLOAT).unary(g.choose((*FLOAT_UNARY, *SAME)))
 
 
 @production(1)
 def integer_unary(g: State) -> Value:
-    return g.value(INT).unary(g.pick(("neg", "abs", "not")))
+    return g.value(INT).unary(g.choose(("neg", "abs", "not")))
 
 
-@production(1)
+@production(1, wishes=[f"{fn} {mark}" for fn in (*MODES, "div") for mark in PERMISSIONS])
 def permitted(g: State) -> Value:
     """A value with its own permissions."""
     x = g.value(("f32",))
-    marks = {"approximate": g.chance(0.7), "flush_to_zero": g.chance(0.4)}
-    if g.chance(0.4):
+    asked, _, mark = g.wish.partition(" ")
+    marks = {p: g.chance(0.4) or p == mark for p in PERMISSIONS}
+    if asked == "div" or not asked and g.chance(0.4):
         return g.k.one(ops.Binary, fn="div", x=x.id, y=g.like(x).id, **marks)
-    return g.k.one(ops.Unary, fn=g.pick(MODES), x=x.id, **marks)
+    return g.k.one(ops.Unary, fn=asked or g.pick(MODES), x=x.id, **marks)
 
 
-@production(6)
+@production(6, wishes=("div", "maximum", "minimum", "maximum_num", "minimum_num"))
 def arithmetic(g: State) -> Value:
-    x = g.value((*FLOAT, *INT))
+    x = g.value(FLOAT if g.wish == "div" else (*FLOAT, *INT))
     fns = ("add", "sub", "mul", "add", "mul", "maximum", "minimum", "maximum_num", "minimum_num")
     y = g.like(x)
-    return g.k.binary(g.pick((*fns, "div") if x.dtype in FLOAT else fns), *((x, y) if g.chance(0.7) else (y, x)))
+    return g.k.binary(g.choose((*fns, "div") if x.dtype in FLOAT else fns), *((x, y) if g.chance(0.7) else (y, x)))
 
 
 @production(2)
@@ -57,10 +59,10 @@ def fused(g: State) -> Value:
     return p + g.like(p) if g.chance(0.5) else g.like(p) - p
 
 
-@production(3)
+@production(3, wishes=("floordiv", "mod", "shl", "shr", "and", "or", "xor"))
 def integer_arithmetic(g: State) -> Value:
     x = g.value(INT)
-    fn = g.pick(("floordiv", "mod", "shl", "shr", "and", "or", "xor", "add", "sub", "mul"))
+    fn = g.choose(("floordiv", "mod", "shl", "shr", "and", "or", "xor", "add", "sub", "mul"))
     y = g.like(x)
     if fn in ("floordiv", "mod"):
         y = (y & 7) + 1
@@ -75,12 +77,12 @@ def logic(g: State) -> Value:
     return g.k.binary(g.pick(("and", "or", "xor")), x, g.like(x))
 
 
-@production(3)
+@production(3, wishes=ops.COMPARE)
 def compare(g: State) -> Value:
     x = g.value((*FLOAT, *INT, "bool"))
     if x.dtype == "bool":
         x = x.cast("i32")
-    return g.k.binary(g.pick(ops.COMPARE), x, g.like(x))
+    return g.k.binary(g.choose(ops.COMPARE), x, g.like(x))
 
 
 @production(3)
@@ -114,9 +116,11 @@ def cast_to(x: Value, to: str) -> Value:
     return x.cast(to)
 
 
-@production(4)
+@production(4, wishes=(*FLOAT, *INT, *NARROW))
 def cast(g: State) -> Value:
-    x = g.value((*FLOAT, *INT, "bool", *NARROW))
+    x = g.value(tuple(d for d in FLOAT if d != g.wish) if g.wish else (*FLOAT, *INT, "bool", *NARROW))
+    if g.wish:
+        return cast_to(x, g.wish)
     if x.dtype in NARROW:
         return x.cast(g.pick(FLOAT))
     if x.dtype == "bool":
@@ -143,13 +147,13 @@ def constant(g: State) -> Value:
     return g.constant(g.dtype())
 
 
-@production(1)
+@production(1, wishes=("random_bits", "random_uniform"))
 def random_number(g: State) -> Value:
     """Philox by coordinates, with a seed that is a constant, a scalar or a tensor."""
     i = g.value(INT)
     c = (i & 127).cast("u64") if i.dtype in SIGNED else i.cast("u64")
     seed = g.pick((g.k.const(0, "u64"), g.k.const(0x1234567890ABCDEF, "u64"), c))
-    return g.k.random_bits(seed, c) if g.chance(0.5) else g.k.random_uniform(seed, c)
+    return g.k.random_bits(seed, c) if g.choose(("random_bits", "random_uniform")) == "random_bits" else g.k.random_uniform(seed, c)
 
 
 @production(1, pure=False)

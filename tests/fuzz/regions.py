@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from eqkir.base.dtypes import bits
 from eqkir.kir.refs import DomainRef, ViewRef
 from eqkir.kir.values import Value
 from tests.fuzz.state import FLOAT, State, finite, production
 from tests.fuzz.structured import affine
 
 
-@production(4)
+@production(4, wishes=("sum", "extreme", "count", "soft"))
 def region_fold(g: State) -> list[Value]:
     """Lawful folds: sums of functions, extremes, soft maxima, counts by coordinate, and affine maps, which do not commute."""
     k = g.k
     d = g.symbol(g.pick(("M", "N")))
-    x = g.load(g.pick(("f32", "f32", "i32", "f64")), (d,) if g.chance(0.5) else (d, g.pick((2, 3, g.symbol("K")))))
+    dtypes = ("f32", "f32", "f64", *(() if g.wish == "soft" else ("i32",)))
+    x = g.load(g.pick(dtypes), (d,) if g.chance(0.5) else (d, g.pick((2, 3, g.symbol("K")))))
     rest = x.shape[1:]
     dtype = x.dtype
     floats = dtype in FLOAT
@@ -23,7 +25,7 @@ def region_fold(g: State) -> list[Value]:
     def zero(v: Any) -> Value:
         return k.full(rest, v, dtype) if rest else k.const(v, dtype)
 
-    kind = g.pick(("sum", "extreme", "count", "soft", "affine") if floats else ("sum", "extreme", "count", "affine"))
+    kind = g.choose(("sum", "extreme", "count", "soft", "affine") if floats else ("sum", "extreme", "count", "affine"))
     shift = g.constant(dtype) if not floats else k.const(g.pick((0.5, 2.0)), dtype)
     if kind == "sum":
         used = g.chance(0.5)
@@ -64,9 +66,9 @@ def region_fold(g: State) -> list[Value]:
     return list(k.region_fold(d, [a, b], [zero(1), zero(0)], maps, affine))
 
 
-@production(3)
+@production(3, wishes=("sum", "product", "greatest", "least"))
 def region_scan(g: State) -> list[Value]:
-    """A running sum and a recurrence as scans over slices, with the state before each slice."""
+    """A running sum, a running extreme and a recurrence as scans over slices, with the state before each slice."""
     k = g.k
     d = g.symbol(g.pick(("M", "N")))
     x = g.load(g.pick(("f32", "i32", "f64", "i64")), (d,) if g.chance(0.6) else (d, g.pick((2, 3))))
@@ -76,7 +78,17 @@ def region_scan(g: State) -> list[Value]:
         return k.full(rest, v, dtype) if rest else k.const(v, dtype)
 
     start = state(g.pick((0, 1, 3)))
-    if g.chance(0.5):
+    kind = g.choose(("sum", "product", "greatest", "least"))
+    if kind in ("greatest", "least"):
+        low, high = (float("-inf"), float("inf")) if dtype in FLOAT else (-(1 << bits(dtype) - 1), (1 << bits(dtype) - 1) - 1)
+        fn = "maximum" if kind == "greatest" else "minimum"
+        outs, final = k.region_scan(
+            d, [x], [state(low if kind == "greatest" else high)], [start], lambda s, p: p.reduce(fn[:3], 0),
+            lambda a, b: k.binary(fn, a[0], b[0]), lambda t, s: k.binary(fn, t[0], s[0]),
+            lambda s, p, st: k.binary(fn, p._scan(f"cum{fn[:3]}", 0, False, False), st[0]),
+        )  # fmt: skip
+        return [*outs, *final]
+    if kind == "sum":
         outs, final = k.region_scan(
             d, [x], [state(-0.0 if dtype in FLOAT else 0)], [start], lambda s, p: p.reduce("sum", 0).cast(dtype),
             lambda a, b: a[0] + b[0], lambda t, s: t[0] + s[0],

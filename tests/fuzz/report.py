@@ -8,6 +8,7 @@ from typing import Any
 
 from eqkir.kir.model import OPERATIONS
 from tests.fuzz.case import Result
+from tests.fuzz.cells import possible
 from tests.fuzz.coverage import Cell
 
 ENGINES = ("p0", "drawn", "chosen", "emitted")
@@ -25,20 +26,26 @@ def tally(results: Iterable[Result]) -> dict[Cell, Counter[str]]:
     return out
 
 
+def hits(results: Iterable[Result]) -> Counter[Cell]:
+    """Cases in which any engine ran a program that holds a cell."""
+    return Counter(c for r in results for c in {tuple(c) for cells in r.cells.values() for c in cells})  # type: ignore[misc]
+
+
 def summary(results: list[Result], seed: int, seconds: float) -> dict[str, Any]:
     """Everything of a run as plain data. `ok`: no mismatch, rejection, crash, time-out, and no death of a worker."""
     cases = len(results)
     status = Counter(r.status for r in results)
     refused = Counter(r.code for r in results if r.status == "refused")
     drawn = Counter(x for r in results for x in r.operations)
-    table = tally(results)
+    table, count = tally(results), hits(results)
     rows = [
-        {"operation": op, "form": form, **{e: n[e] for e in ENGINES}, "hits": max(n.values())} for (op, form), n in sorted(table.items())
+        {"operation": op, "form": form, **{e: table.get((op, form), Counter())[e] for e in ENGINES}, "hits": count[op, form]}
+        for op, form in sorted({*table, *possible()})
     ]
     least = LEAST if cases >= FULL else 0
     run = {op for op, _ in table}
     return {
-        "ok": all(r.good for r in results) and bool(results),
+        "ok": all(r.good for r in results) and bool(results) and all(c in possible() for c in table),
         "seed": seed,
         "cases": cases,
         "seconds": round(seconds, 1),
@@ -58,6 +65,7 @@ def summary(results: list[Result], seed: int, seconds: float) -> dict[str, Any]:
         "never_run": sorted(set(drawn) - run),
         "table": rows,
         "cells": len(rows),
+        "impossible": sorted(f"{op} as {form}" for op, form in table if (op, form) not in possible()),
         "below": [f"{r['operation']} as {r['form']}: {r['hits']}" for r in rows if r["hits"] < least],
         "failures": [failure(r) for r in results if not r.good],
     }
@@ -73,9 +81,9 @@ def text(s: dict[str, Any], table: bool = True) -> str:
     out = []
     if table:
         width = max((len(r["operation"]) for r in s["table"]), default=10)
-        out.append(f"{'operation':{width}s}  {'realised as':24s}" + "".join(f"{e:>9s}" for e in ENGINES))
+        out.append(f"{'operation':{width}s}  {'realised as':24s}" + "".join(f"{e:>9s}" for e in (*ENGINES, "hits")))
         for r in s["table"]:
-            out.append(f"{r['operation']:{width}s}  {r['form']:24s}" + "".join(f"{r[e]:9d}" for e in ENGINES))
+            out.append(f"{r['operation']:{width}s}  {r['form']:24s}" + "".join(f"{r[e]:9d}" for e in (*ENGINES, "hits")))
         out.append("")
     figures = f"in {s['seconds']} s ({s['cpu_seconds_a_case']} s of CPU each)"
     out.append(f"{s['cases']} cases of seed {s['seed']} {figures}: {_counts(s['status'])}")
@@ -92,6 +100,8 @@ def text(s: dict[str, Any], table: bool = True) -> str:
         out.append(f"drawn, but in no program that was run: {', '.join(s['never_run'])}")
     if s["below"]:
         out.append(f"{len(s['below'])} of {s['cells']} cells below {LEAST} hits: {'; '.join(s['below'])}")
+    if s["impossible"]:
+        out.append(f"met, but said to be impossible: {'; '.join(s['impossible'])}")
     for f in s["failures"]:
         out.append(f"FAILED case {f['index']} {f['status']} at {f['stage']} {f['code']} ({', '.join(f['focus'])}): {f['message'][:300]}")
     return "\n".join(out)

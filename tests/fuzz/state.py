@@ -36,22 +36,26 @@ PASSED = (EqkirError, IndexError, ValueError, LookupError)
 
 @dataclass(frozen=True)
 class Production:
-    """`pure`: it touches no memory that is written and holds no control, so that it may stand in any region that reads."""
+    """`pure`: it touches no memory that is written and holds no control, so that it may stand in any region that reads. `wishes`: what
+    its draws with `State.choose` are asked for in turn, where it is the focus of a case."""
 
     name: str
     make: Callable[[State], Any]
     weight: float
     pure: bool
+    wishes: tuple[str, ...]
 
 
 PRODUCTIONS: dict[str, Production] = {}
 
 
-def production(weight: float = 1.0, pure: bool = True) -> Callable[[Callable[[State], Any]], Callable[[State], Any]]:
+def production(
+    weight: float = 1.0, pure: bool = True, wishes: Sequence[str] = ("",)
+) -> Callable[[Callable[[State], Any]], Callable[[State], Any]]:
     """Register a production under its function's name."""
 
     def register(f: Callable[[State], Any]) -> Callable[[State], Any]:
-        PRODUCTIONS[f.__name__] = Production(f.__name__, f, weight, pure)
+        PRODUCTIONS[f.__name__] = Production(f.__name__, f, weight, pure, tuple(wishes))
         return f
 
     return register
@@ -73,7 +77,7 @@ class State:
         self.symbols: dict[str, Dim] = {}
         self.depth = 0
         self.updated: set[str] = set()  # views that the kernel updates: not read elsewhere, so that their contents stay determined
-        self.fixed: dict[str, set[str]] = {}
+        self.wish = ""
 
     # ------------------------------------------------------------------ draws
     def pick(self, xs: Sequence[T]) -> T:
@@ -95,6 +99,10 @@ class State:
         if name not in self.symbols:
             self.symbols[name] = self.k.symbol(name)
         return self.symbols[name]
+
+    def choose(self, xs: Sequence[T], among: Sequence[T] = ()) -> T:
+        """One of `xs` at random, or what the case's focus asks for where that is one of them (or of `among`)."""
+        return next((x for x in (*xs, *among) if x == self.wish), None) or self.pick(xs)
 
     def dim(self) -> Any:
         """An extent of a view: mostly a symbol, sometimes a small number."""
@@ -211,15 +219,19 @@ class State:
         return self.depth == 0
 
     # ------------------------------------------------------------------ growth
-    def grow(self, n: int, pure: bool = False, first: str = "") -> None:
-        """Apply `n` productions, `first` among them when it is named."""
+    def grow(self, n: int, pure: bool = False, first: str = "", wish: str = "") -> None:
+        """Apply `n` productions, `first` among them when it is named, with what it is asked for."""
+        kept = self.wish
         names = [p.name for p in PRODUCTIONS.values() if p.pure or not pure]
         weights = [PRODUCTIONS[x].weight for x in names]
         for i in range(n):
-            name = first if first and i == n // 2 else self._weighted(names, weights)
-            for _ in range(4 if name == first else 1):
+            mine = bool(first) and i == n // 2
+            name = first if mine else self._weighted(names, weights)
+            for _ in range(6 if mine else 1):
+                self.wish = wish if mine else ""
                 if self.apply(name):
                     break
+        self.wish = kept
 
     def _weighted(self, names: list[str], weights: list[float]) -> str:
         at = self.rng.random() * sum(weights)

@@ -9,23 +9,25 @@ from eqkir.base.dtypes import bits
 from eqkir.kir.values import Value
 from tests.fuzz.state import FLOAT, INT, NARROW, State, finite, key, production, whole
 
+FORMATS = tuple(f"{a} by {b}" for a in ("e4m3", "e2m1") for b in ("e4m3", "e2m1"))
+
 
 def _axis(g: State, x: Value) -> int:
     return g.rng.randrange(x.rank)
 
 
-@production(6)
+@production(6, wishes=("sum", "max", "min", "prod", "prod"))
 def reduce(g: State) -> Value:
-    x = g.value((*FLOAT, *INT, "bool"), 1)
-    fn = g.pick(("any", "all")) if x.dtype == "bool" else g.pick(("sum", "sum", "max", "min", "prod"))
+    x = g.value((*FLOAT, *INT) if g.wish else (*FLOAT, *INT, "bool"), 1)
+    fn = g.pick(("any", "all")) if x.dtype == "bool" else g.choose(("sum", "sum", "max", "min", "prod"))
     axes = sorted(g.rng.sample(range(x.rank), g.pick((1, 1, 1, min(2, x.rank), x.rank))))
     return x.reduce(fn, axes, g.chance(0.4))
 
 
-@production(2)
+@production(2, wishes=("any", "all") * 2)
 def reduce_logic(g: State) -> Value:
     x = g.value(("bool",), 1)
-    return x.reduce(g.pick(("any", "all")), _axis(g, x), g.chance(0.4))
+    return x.reduce(g.choose(("any", "all")), _axis(g, x), g.chance(0.4))
 
 
 @production(2)
@@ -106,16 +108,17 @@ def lexicographic(g: State) -> list[Value]:
     return [best, at.cast("i32") if g.chance(0.5) else at]
 
 
-@production(3)
+@production(3, wishes=("argmax", "argmin", "argmin"))
 def arg_reduce(g: State) -> list[Value]:
     x = g.value((*FLOAT, *INT), 1)
-    return list(g.k.arg_reduce(g.pick(("argmax", "argmin")), x, _axis(g, x), g.pick(("index", "i32", "i64"))))
+    return list(g.k.arg_reduce(g.choose(("argmax", "argmin")), x, _axis(g, x), g.pick(("index", "i32", "i64"))))
 
 
-@production(4)
+@production(4, wishes=("cumsum", "cumprod", "cummax", "cummin", "exclusive", "reverse", "exclusive reverse"))
 def scan(g: State) -> Value:
     x = g.value((*FLOAT, *INT), 1)
-    return x._scan(g.pick(("cumsum", "cumprod", "cummax", "cummin")), _axis(g, x), g.chance(0.4), g.chance(0.4))
+    marks = [g.chance(0.4) if g.wish[:1] not in ("e", "r") else mark in g.wish for mark in ("exclusive", "reverse")]
+    return x._scan(g.choose(("cumsum", "cumprod", "cummax", "cummin")), _axis(g, x), *marks)
 
 
 @production(3)
@@ -150,12 +153,13 @@ def _accumulator(g: State, dtype: str) -> str:
     return f"{wide}{g.pick((32, 64))}" if bits(dtype) <= 16 else "index" if dtype == "index" else f"{wide}{g.pick((bits(dtype), 64))}"
 
 
-@production(5)
+@production(5, wishes=("matmul", "batched", "two", "any", *("vector",) * 3, *("accumulated",) * 4))
 def contract(g: State) -> Value:
     """Any pairing of axes: matrix products, batches, outer products over several axes."""
-    dtype = g.dtype((*FLOAT, *FLOAT, *NARROW, "i8", "u8", "i32", "i64"))
+    dtype = g.dtype(FLOAT if g.wish == "accumulated" else (*FLOAT, *FLOAT, *NARROW, "i8", "u8", "i32", "i64"))
     m, n, c = g.dim(), g.dim(), g.dim()
-    match g.pick(("matmul", "matmul", "batched", "vector", "two", "any")):
+    summed = g.wish == "accumulated" or g.chance(0.3)
+    match "matmul" if g.wish == "accumulated" else g.choose(("matmul", "matmul", "batched", "vector", "two", "any")):
         case "matmul":
             a, b, r, w = (m, c), (c, n), [(1, 0)], []
         case "batched":
@@ -176,7 +180,7 @@ def contract(g: State) -> Value:
     if g.chance(0.3) and dtype in FLOAT:
         x = x.unary(g.pick(("neg", "abs", "tanh")))
     out = g.k.contract(x, y, r, w, _accumulator(g, dtype))
-    return out + g.like(out) if g.chance(0.3) else out
+    return out + g.like(out) if summed else out
 
 
 @production(2)
@@ -194,10 +198,10 @@ def histogram(g: State) -> Value:
     return g.k.histogram(i, bins, valid, g.pick(("i32", "i64", "u32")))
 
 
-@production(2)
+@production(2, wishes=FORMATS)
 def scaled_contract(g: State) -> Value:
     m, n, groups, width = g.dim(), g.dim(), g.pick((1, 2, 3)), g.pick((4, 8, 16))
-    formats = [g.pick(("e4m3", "e2m1")) for _ in range(2)]
+    formats = g.choose(FORMATS).split(" by ")
     scales = [g.pick(("f32", "u8")) for _ in range(2)]
     both = []
     for f, axes in zip(formats, ("lhs", "rhs"), strict=True):
@@ -209,9 +213,9 @@ def scaled_contract(g: State) -> Value:
     return g.k.scaled_contract(both[0], s0, both[1], s1, formats[0], formats[1])
 
 
-@production(2)
+@production(2, wishes=("one_of_two", "two_of_four") * 2)
 def sparse_contract(g: State) -> Value:
-    pattern = g.pick(("one_of_two", "two_of_four"))
+    pattern = g.choose(("one_of_two", "two_of_four"))
     m, n, half = g.dim(), g.dim(), g.pick((2, 4, 8))
     dtype = g.dtype(("f32", "f16", "bf16", "i8"))
     x, y = g.load(dtype, (m, half)), g.load(dtype, (2 * half, n))
@@ -219,7 +223,7 @@ def sparse_contract(g: State) -> Value:
     return g.k.sparse_contract(x, meta, y, pattern, "i32" if dtype == "i8" else "f32")
 
 
-@production(1)
+@production(1, wishes=("", ""))
 def quantize(g: State) -> Value:
     x = g.view("in", "f32", (*g.pick(((), (2,), (g.symbol("M"),))), 256))
     return g.k.quantize(x[(slice(None),) * len(x.shape)])

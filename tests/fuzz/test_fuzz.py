@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from eqkir.base.diagnostics import EqkirError
 from eqkir.kir import dumps, load_bytes
 from eqkir.kir.model import OPERATIONS
-from tests.fuzz import coverage, kernels, report
+from tests.fuzz import cells, coverage, kernels, report
 from tests.fuzz.case import Result, check, run_case
 from tests.fuzz.shrink import legal, shrink, smaller, stripped, swept
 
@@ -90,11 +90,48 @@ def _has(m: object, op: str) -> bool:
     return any(o.op == op for k in m.kernels for o in coverage.every(k))  # type: ignore[attr-defined]
 
 
+def test_impossible_cells_are_documented_with_their_reasons() -> None:
+    assert cells.table() in (Path(__file__).parents[2] / "docs" / "fuzzing.md").read_text()
+    assert cells.impossible() and all(why for why in (*cells.IMPOSSIBLE.values(), *cells.NEVER.values()))
+    assert not {f for _, f in cells.every()} & set(cells.NEVER)
+
+
+def test_every_operation_has_cells_that_a_run_is_to_meet() -> None:
+    assert {x for x, _ in cells.possible()} == set(cells.labels()) - {"scatter_reduce mul"}
+    assert {x.split(" ")[-1] if x.endswith(("contract", " scan")) else x.split(" ")[0] for x in cells.labels()} == set(OPERATIONS)
+
+
+def test_every_operation_drawn_is_a_name_of_the_table() -> None:
+    for index in range(0, len(kernels.foci()), 7):
+        module, _ = kernels.case(SEED, index)
+        assert coverage.operations(module.kernels[0]) <= set(cells.labels())
+
+
+@pytest.mark.parametrize(
+    ("focus", "name"),
+    [
+        ("function: lgamma", "unary lgamma"), ("cast: u16", "cast to u16"), ("scatter_reduce: xor", "scatter_reduce xor"),
+        ("atomic_own: load", "atomic_load"), ("scaled_contract: e2m1 by e4m3", "e2m1 by e4m3 scaled_contract"),
+    ],
+)  # fmt: skip
+def test_a_focus_is_drawn_with_what_it_is_asked_for(focus: str, name: str) -> None:
+    module = kernels.draw(random.Random(f"{SEED}/{focus}"), (focus,))
+    assert name in coverage.operations(module.kernels[0])
+
+
+def test_a_run_fails_that_meets_an_impossible_cell() -> None:
+    s = report.summary([Result(0, cells={"p0": [("sparse_contract two_of_four", "ConWhole mma")]})], 0, 1.0)
+    assert not s["ok"] and s["impossible"] == ["sparse_contract two_of_four as ConWhole mma"]
+    assert "impossible" in report.text(s)
+
+
 def test_summary_counts_cells_by_engine() -> None:
     r = Result(0, cells={"p0": [("reduce sum", "RedLoop tree elements")], "chosen": [("reduce sum", "RedTree")]}, operations=["reduce sum"])
     bad = Result(1)
     bad.fail("wrong", "p0", "off by one")
     s = report.summary([r, bad], 0, 1.0)
-    assert not s["ok"] and s["cells"] == 2 and s["failures"][0]["index"] == 1
-    assert {(x["form"], x["p0"], x["chosen"]) for x in s["table"]} == {("RedLoop tree elements", 1, 0), ("RedTree", 0, 1)}
+    assert not s["ok"] and s["cells"] == len(cells.possible()) and s["failures"][0]["index"] == 1
+    assert {(x["form"], x["p0"], x["chosen"], x["hits"]) for x in s["table"] if x["hits"]} == {
+        ("RedLoop tree elements", 1, 0, 1), ("RedTree", 0, 1, 1),
+    }  # fmt: skip
     assert "off by one" in report.text(s)

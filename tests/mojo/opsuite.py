@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,35 @@ class Suite:
         words = (ctypes.c_uint64 * (len(arrays) + 1))(*(a.ctypes.data for a in (*arrays, out)))
         self.functions[case](ctypes.addressof(words), 0, arrays[0].size)
         return out
+
+
+def functions(bodies: dict[Any, list[str]], size: int = 24) -> dict[Any, Any]:
+    """Functions of a table of words ``w`` and a count ``n``: key -> body."""
+    texts = []
+    for k, body in enumerate(bodies.values()):
+        head = ["@export", f'def kt_f{k}(words: Int, n: Int) abi("C"):']
+        head.append("    var w = Pointer[Int, MutAnyOrigin](unsafe_from_address=words)")
+        texts.append("\n".join([*head, *body]) + "\n")
+    parts = [Module(f"functions {at}", "\n\n".join(texts[at : at + size])) for at in range(0, len(texts), size)]
+    out: dict[Any, Any] = {}
+    keys = list(bodies)
+    for m, b in enumerate(build(parts, "native")):
+        assert isinstance(b, Built), b
+        library = ctypes.CDLL(str(b.library))
+        for k in range(m * size, min(len(keys), (m + 1) * size)):
+            f = getattr(library, b.symbol(f"kt_f{k}"))
+            f.argtypes, f.restype = [ctypes.c_void_p, ctypes.c_ssize_t], None
+            out[keys[k]] = f
+    return out
+
+
+def stores(bodies: dict[Any, tuple[str, list[str]]]) -> dict[Any, Any]:
+    """Functions of an array: key -> (dtype, body); a body stores to ``p``, a pointer to the array's elements."""
+    pointer = "    var p = Pointer[Scalar[{}], MutAnyOrigin](unsafe_from_address=w[])"
+    made = functions({k: [pointer.format(ops.mojo_dtype(dtype)), *body] for k, (dtype, body) in bodies.items()})
+
+    def call(f: Any, address: int) -> None:
+        word = ctypes.c_int64(address)
+        f(ctypes.addressof(word), 0)
+
+    return {k: partial(call, f) for k, f in made.items()}

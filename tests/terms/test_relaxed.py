@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from eqkir.base.dtypes import NUMPY
+from eqkir.driver.numeric import interpreter
+from eqkir.kir.envelope import compare, envelope
+from eqkir.kir.helpers import link
+from eqkir.kir.inputs import make_inputs
+from eqkir.kir.load import load_file
+from eqkir.kir.memory import clone
 from eqkir.program.abstract import Abstract, with_slices
+from eqkir.program.construct import construct
 from eqkir.program.interp import Buffer, run
 from eqkir.program.listing import listing
 from eqkir.program.model import Program
@@ -19,6 +27,8 @@ from eqkir.rules.saturate import saturate
 from eqkir.terms.decode import decode
 from tests.terms.samples import plain_attention
 from tests.terms.sampling import sample
+
+CORPUS = Path(__file__).parents[2] / "corpus" / "json"
 
 
 def parameters(p: Abstract) -> dict[str, int]:
@@ -65,3 +75,25 @@ def test_with_it_candidates_reach_one_pass_and_are_right(dtype: str) -> None:
         out = np.full((m, e), np.nan, np.float32)
         run(c, {name: Buffer.of(a.copy()) for name, a in data.items()} | {"Y": (y := Buffer.of(out))})
         assert np.max(np.abs(y.array() - want)) < bound
+
+
+def test_rows_that_see_nothing_keep_what_zero_weights_make_of_infinities_and_nan() -> None:
+    """0 times an infinity or NaN is NaN, in rows without a visible key too: no rule may give them 0 under this permission alone."""
+    k = link(load_file(CORPUS / "softmax_attention_bf16.json")).kernels[0]
+    p, symbols, permit = with_slices(construct(k)), {"B": 1, "H": 2, "S": 9, "T": 5, "D": 4}, ("relaxed_normalization",)
+    args = make_inputs(k, symbols, 1, "plain", None, {"scale": 0.5}, None)
+    args["V"].array()[0, 0, 1, 2], args["V"].array()[0, 1, 4, 0] = np.inf, np.nan
+    expected = envelope(k, args, symbols, {}, permit)
+    s, rng, seen = saturate(p, permit=permit), random.Random(3), 0
+    for _ in range(400):
+        with contextlib.suppress(ScheduleError):
+            q = decode(s.graph, sample(s.graph, rng), p, parameters(p), {})
+            if "Phi" not in listing(q):
+                continue
+            got = interpreter(q)(clone(args), symbols)
+            assert compare(expected, {n: got[n] for n in expected}).ok
+            seen += 1
+            if seen == 12:
+                break
+    assert seen == 12
+    assert np.isnan(got["O"].array()[0, 0, 0, 2]), "the first rows see nothing"

@@ -31,7 +31,7 @@ FORMAT: Final = 1
 #: modules of one run of the compiler
 BATCH: Final = 24
 _TOP = re.compile(r"\bkt_(?=\w)")
-_LINE = re.compile(r"batch\.mojo:(\d+):\d+: error: (.*)")
+_LINE = re.compile(r"batch\.mojo:(\d+):\d+: (?:error|note): (.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,14 @@ def build(
     folder = folder or cache_dir()
     folder.mkdir(parents=True, exist_ok=True)
     keys = [key_of(m, cpu, triple) for m in modules]
-    todo = {k: m for k, m in zip(keys, modules, strict=True) if _find(folder, k) is None}
+    todo = {k: m for k, m in zip(keys, modules, strict=True) if find(folder, k) is None}
     failed: dict[str, EqkirError] = {}
     missing = list(todo.items())
     for at in range(0, len(missing), BATCH):
         _compile(missing[at : at + BATCH], cpu, triple, folder, seconds or toolchain.default_timeout(), failed)
     out: list[Built | EqkirError] = []
     for k in keys:
-        found = _find(folder, k)
+        found = find(folder, k)
         out.append(found if found is not None else failed[k])
     return out
 
@@ -118,7 +118,8 @@ def build_one(module: Module, cpu: str, *, triple: str = "", folder: Path | None
     return found
 
 
-def _find(folder: Path, key: str) -> Built | None:
+def find(folder: Path, key: str) -> Built | None:
+    """What the cache in `folder` holds for a key; None for nothing, or for something that is not whole."""
     try:
         name = json.loads((folder / f"{key}.json").read_text(encoding="utf-8"))["library"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -127,9 +128,7 @@ def _find(folder: Path, key: str) -> Built | None:
     return Built(library, key) if library.parent == folder and library.is_file() else None
 
 
-def _compile(
-    batch: list[tuple[str, Module]], cpu: str, triple: str, folder: Path, seconds: float, failed: dict[str, EqkirError]
-) -> None:
+def _compile(batch: list[tuple[str, Module]], cpu: str, triple: str, folder: Path, seconds: float, failed: dict[str, EqkirError]) -> None:
     """Libraries of a batch into `folder`, or diagnoses into `failed`."""
     bodies = [_TOP.sub(f"kt_{k}_", m.text) for k, m in batch]
     text = "\n\n".join([prelude({h for _, m in batch for h in helpers_in(m.text)}), *bodies])

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Final
 
 IMPORTS: Final = """\
+from std.atomic import Atomic
+from std.ffi import external_call
 from std.math import fma
-from std.memory import bitcast
-from std.sys.info import CompilationTarget
-from std.sys.intrinsics import llvm_intrinsic
+from std.memory import bitcast, stack_allocation
+from std.sys.info import CompilationTarget, size_of
+from std.sys.intrinsics import gather, llvm_intrinsic, masked_load, masked_store
 """
 _NAME = re.compile(r"^def (\w+)", re.MULTILINE)
 _USED = re.compile(r"\beqk_\w+")

@@ -51,7 +51,10 @@ def mojo_type(dtype: str, width: int | str) -> str:
 
 def prelude(used: set[str]) -> str:
     """Imports, and the definitions of the helpers in `used` with all that they call. Raises KeyError for a name that is no helper."""
+    from eqkir.emit.mojo import atomics  # (it spells with this module)
+
     generated = {n: reduction(n) for n in sorted(used) if n.startswith("eqk_reduce_")}
+    generated |= {n: atomics.definition(n) for n in sorted(used) if n.startswith(atomics.PREFIX)}
     called = {n for text in generated.values() for n in helpers_in(text)} - generated.keys()
     texts = [*definitions(needed((used - generated.keys()) | called)), *generated.values()]
     return "\n\n".join([IMPORTS, *texts])
@@ -66,7 +69,7 @@ def constant(text: str, dtype: str, width: int | str) -> str:
         return f"{t}({text})"
     value = np.asarray(parse(text, dtype), np.float64).astype(NUMPY[dtype])
     v = float(value.astype(np.float64))
-    plain = np.isfinite(v) and v == np.float32(v) and float(v * 2**16).is_integer() and abs(v) < 2**20 and not (v == 0 and np.signbit(v))
+    plain = abs(v) < 2**20 and (v * 2**12).is_integer() and (v != 0 or not np.signbit(v))  # few bits: exact however it is read
     if plain and dtype in ("f32", "f64"):
         return f"{t}({v!r})"
     raw = int(value.reshape(1).view(f"u{bits(dtype) // 8}")[0])

@@ -22,7 +22,7 @@ from eqkir.extract.graph import FrozenGraph
 from eqkir.extract.labels import Bools, Floats, LabelTable
 from eqkir.program.abi import Abi
 from eqkir.program.model import Program
-from eqkir.targets import Target
+from eqkir.targets import Machine
 
 UNKNOWN = register(
     "EQK-EXTRACT-COST", "unknown cost model", "The name is neither built in nor registered under the entry point group eqkir.cost_models."
@@ -91,9 +91,9 @@ class CostModel(Protocol):
     name: str
     contract: Contract
 
-    def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Target, legal: Bools) -> Weights: ...
+    def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Machine, legal: Bools) -> Weights: ...
 
-    def program(self, program: Program, target: Target, shapes: Mapping[str, int]) -> Cost: ...
+    def program(self, program: Program, target: Machine, shapes: Mapping[str, int]) -> Cost: ...
 
 
 def checked(model: CostModel, weights: Weights, legal: Bools) -> Floats:

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from eqkir.base.dtypes import itemsize
+from eqkir.extract.cost import cpu
 from eqkir.extract.cost.model import Contract, Cost, Part, Weights, register_model
 from eqkir.extract.cost.occupancy import Occupancy, occupancy
 from eqkir.extract.cost.proxy import NS, proxy_weights
@@ -36,7 +37,7 @@ from eqkir.extract.labels import Bools, LabelTable
 from eqkir.program.abi import Abi, axis_of, parameter
 from eqkir.program.broadcasts import repeated
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Segment, Store
-from eqkir.targets import Target
+from eqkir.targets import CpuTarget, Machine, Target
 
 #: how much of the work that is not the bottleneck fails to hide behind it
 OVERLAP = 0.03
@@ -58,11 +59,15 @@ class Roofline:
     name = "roofline"
     contract = Contract(additive=False, monotone=True, unit="ns")
 
-    def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Target, legal: Bools) -> Weights:
+    def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Machine, legal: Bools) -> Weights:
+        if isinstance(target, CpuTarget):
+            return cpu.proxy_weights(graph, table, abi, target, legal)
         return proxy_weights(graph, table, abi, target, legal)
 
-    def program(self, program: Program, target: Target, shapes: Mapping[str, int]) -> Cost:
+    def program(self, program: Program, target: Machine, shapes: Mapping[str, int]) -> Cost:
         """Cost in ns of a structured program. Symbols without a value in `shapes` count with their default (`Extents`)."""
+        if isinstance(target, CpuTarget):
+            return cpu.program_cost(program, target, shapes)
         shape = Shape(program, shapes)
         walked = [list(visits(shape, i, s)) for i, s in enumerate(program.segments)]
         occ = occupancy(shape, target, walked)

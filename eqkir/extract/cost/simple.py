@@ -15,7 +15,7 @@ from eqkir.extract.labels import Bools, Floats, LabelTable
 from eqkir.program.abi import Abi
 from eqkir.program.dag import FN
 from eqkir.program.model import Carry, Let, Program
-from eqkir.targets import Target
+from eqkir.targets import Machine
 
 
 class NodeCount:
@@ -24,12 +24,12 @@ class NodeCount:
     name = "node_count"
     contract = Contract(additive=True, monotone=True, unit="nodes")
 
-    def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Target, legal: Bools) -> Weights:
+    def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Machine, legal: Bools) -> Weights:
         ops = [n.op for ns in graph.classes for n in ns]
         w = np.array([0.0 if op in FREE else 1.0 for op in ops])[:, None] * table.ones
         return Weights(w, {e: table.ones for e, op in enumerate(ops) if op == "Seg"})
 
-    def program(self, program: Program, target: Target, shapes: Mapping[str, int]) -> Cost:
+    def program(self, program: Program, target: Machine, shapes: Mapping[str, int]) -> Cost:
         shape = Shape(program, shapes)
         parts = [Part(v.where, _name(v.item), "compute", 1.0) for i, s in enumerate(program.segments) for v in visits(shape, i, s)]
         parts += [Part(str(i), "segment", "fixed", 1.0) for i in range(len(program.segments))]
@@ -42,7 +42,7 @@ class WeightedOps:
     name = "weighted_ops"
     contract = Contract(additive=True, monotone=True, unit="slots")
 
-    def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Target, legal: Bools) -> Weights:
+    def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Machine, legal: Bools) -> Weights:
         w = np.zeros((graph.enodes, table.n))
         scale: dict[int, Floats] = {}
         segments = segment_labels(graph)
@@ -60,7 +60,7 @@ class WeightedOps:
                     e += 1
         return Weights(w, scale)
 
-    def program(self, program: Program, target: Target, shapes: Mapping[str, int]) -> Cost:
+    def program(self, program: Program, target: Machine, shapes: Mapping[str, int]) -> Cost:
         shape = Shape(program, shapes)
         parts = []
         for i, s in enumerate(program.segments):

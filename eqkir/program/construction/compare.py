@@ -23,6 +23,7 @@ from eqkir.base.expr import (
     conj,
     le,
     lt,
+    negate,
     substitute,
 )
 from eqkir.kir.model import Kernel
@@ -200,9 +201,14 @@ class Compare:
         """Whether both are the same value; an attempt that fails leaves no trace."""
         mark = len(self.journal)
         ok = not self.match(k, node, sigma)
-        while not ok and len(self.journal) > mark:
-            self.journal.pop()()
+        if not ok:
+            self.undo(mark)
         return ok
+
+    def undo(self, mark: int) -> None:
+        """Forget what was noted since."""
+        while len(self.journal) > mark:
+            self.journal.pop()()
 
     # ------------------------------------------------------------------ values
     def match(self, k: K, node: int, sigma: Sigma) -> Faults:
@@ -244,6 +250,16 @@ class Compare:
         return self.structural(t, node, sigma)
 
     def structural(self, t: Term, node: int, sigma: Sigma) -> Faults:
+        """The operation and its operands; else, of a choice that is decided where the term is read, what it takes."""
+        mark = len(self.journal)
+        out = self.operation(t, node, sigma)
+        n = self.nodes[node]
+        if out and t.given and n.op == "Tri" and n.attrs == ("select",) and (c := self.decided(t, n.args[0], sigma)) is not None:
+            self.undo(mark)
+            return self.match(t, n.args[1 if c else 2], sigma)
+        return out
+
+    def operation(self, t: Term, node: int, sigma: Sigma) -> Faults:
         from eqkir.program.construction import compare_binders as binders
         from eqkir.program.construction import compare_loops as loops
 
@@ -272,18 +288,17 @@ class Compare:
                 if chosen is not None:
                     return chosen
         if n.op != t.head or n.attrs != t.attrs or len(n.args) != len(t.kids):
-            if n.op == "Tri" and n.attrs == ("select",) and t.given and self.known(t, n.args[0], sigma):
-                return self.match(t, n.args[1], sigma)
             what = f"{n.op} {' '.join(map(str, n.attrs))}" if n.op != "Load" else f"Load {n.attrs[0]}"
             check = CONCERNS.get(t.head) or CONCERNS.get(n.op, "effects-covered-once")
             return self.fault(check, f"%{node} is {what} instead of {t.head} {' '.join(map(str, t.attrs))}")
         return tuple(f for k, a in zip(t.kids, n.args, strict=True) for f in self.match(k, a, sigma))
 
-    def known(self, t: Term, node: int, sigma: Sigma) -> bool:
-        """Whether a condition follows from what holds where the term is read."""
+    def decided(self, t: Term, node: int, sigma: Sigma) -> bool | None:
+        """What a condition is by what holds where the term is read, or None."""
         have = self.at(node, sigma)
         env = self.unified(t.given, (have,))
-        return self.reason.implied(have, [substitute(g, env) for g in t.given])
+        given = [substitute(g, env) for g in t.given]
+        return True if self.reason.implied(have, given) else False if self.reason.implied(negate(have), given) else None
 
     def chosen(self, t: Term, node: int, sigma: Sigma) -> Faults | None:
         """A choice that the program has decided; None where it has not."""

@@ -33,7 +33,9 @@ def effects_of(c: Compare) -> Faults:
             for p in phase:
                 puts.setdefault((p.view, p.version), []).append((p, g))
     out: list[Fault] = []
-    for site in c.r.effects.stores:
+    shown = [s for s in c.r.effects.stores if not c.r.is_buffer(target(s))]
+    kept = [s for s in c.r.effects.stores[::-1] if c.r.is_buffer(target(s))]
+    for site in (*shown, *kept):  # which workspace a buffer is, its loads say: they come first
         c.pointer, name = site.pointer, target(site)
         faults = effect(c, site, name, puts)
         out += filling(faults) if isinstance(site.op, kir.Buffer) else faults

@@ -1,0 +1,235 @@
+"""From a structured program to a task program: each segment is a stage's group, each instance a run through its phases.
+
+Fragments live in registers, unrolled (`fragments`); which label runs along vectors is decided once a phase (`layout`). Three bodies may
+stand beside each other in one instance, chosen by tests that it makes itself: blocks that lie inside their axes, without masks; blocks at
+the end of an axis; and views whose last stride is not 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from eqkir.base.diagnostics import fail
+from eqkir.base.expr import Expr, product
+from eqkir.cpu import codes
+from eqkir.cpu.builder import Builder
+from eqkir.cpu.context import Context, Lanes
+from eqkir.cpu.implementations import of_let
+from eqkir.cpu.layout import Layout
+from eqkir.cpu.loops import expand_loop
+from eqkir.cpu.memory import expand_load, expand_store
+from eqkir.cpu.model import INDEX, Atomic, Group, Load, Op, Resource, Statement, TaskProgram, Type, Write, statements
+from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.model import Item, Let, Loop, Order, Program, Segment, Store, blocks, order_labels
+from eqkir.program.ops import label_of
+
+#: statements of one group beyond which an expansion is refused: compilation would take minutes
+MAX_STATEMENTS = 12_000
+#: instances that one task should have at least, where a row does not say
+GRAIN = 1
+
+
+def expand(program: Program, vector_bytes: int = 32) -> TaskProgram:
+    """The task program of a structured program, on a machine with vector registers of `vector_bytes`.
+
+    Raises EqkirError: EQK-MOJ-STAGE for a legal program, EQK-MOJ-LARGE, EQK-MOJ-UNSUPPORTED.
+    """
+    if program.stage != "structured":
+        raise fail(codes.STAGE, program.stage, accepted="structured", stage="expand")
+    abi = program.abi
+    resources = tuple(Resource(v.name, v.dtype, product(v.shape)) for v in abi.views if v.role == "workspace")
+    stages = (tuple(_group(program, s, vector_bytes) for s in program.segments),)  # segments are unordered
+    used = {p for st in stages for g in st for p in g.params}
+    params = [s.name for s in abi.symbols]
+    params += [f"stride({v.name},{k})" for v in abi.views if v.role != "workspace" for k in range(len(v.shape))]
+    assert used <= set(params)
+    return TaskProgram(abi, tuple(params), resources, stages, program.preconditions, dict(program.options))
+
+
+# ------------------------------------------------------------------------------------------------ one segment
+def _group(program: Program, segment: Segment, vector_bytes: int) -> Group:
+    b = Builder()
+    digits: list[tuple[int, Expr]] = []
+    layouts = [Layout(program, ph, vector_bytes) for ph in segment.phases]
+
+    def context(unit: bool, split: bool) -> Context:
+        return Context(program, segment, b, layouts[0], unit, split)
+
+    first = context(True, True)
+    found = _decode(first, segment.order, None, digits)
+    owned = {d: b.bin("mul", i, b.const(program.lanes(d))) for d, i in found.items()}
+    counts = {d: b.bin("sub", first.extent(axis_of(d)), at) for d, at in owned.items() if parameter(d) and not _exact(program, d)}
+    counts = {d: c for d, c in counts.items() if program.lanes(d) > 1}
+    whole = list(_whole(program, segment))
+    inside = b.const(True, "bool")
+    for d, c in counts.items():
+        inside = b.bin("and", inside, b.bin("ge", c, b.const(program.lanes(d))))
+    assumed: dict[tuple[str, int], None] = {}
+
+    def body(unit: bool, full: bool) -> list[Statement]:
+        out: list[Statement] = []
+        with b.block(out):
+            k = context(unit, unit and full)
+            k.assumed = assumed
+            for d, at in owned.items():
+                k.labels[d] = Lanes(at, -1 if full else counts.get(d, -1))
+            for d in whole:
+                exact = _exact(program, d)
+                k.labels[d] = Lanes(b.const(0), -1 if not parameter(d) or exact else k.extent(axis_of(d)))
+            for phase, layout in zip(segment.phases, layouts, strict=True):
+                k.layout, k.values, k.pending = layout, {}, {}
+                _block(k, phase)
+        return out
+
+    fast = body(True, True)
+    edge = body(True, False) if b.known(inside) is None else []
+    general = body(False, False) if assumed else []
+    _select(b, first, assumed, inside, fast, edge, general)
+    stmts = b.finish()
+    every = statements(stmts)
+    if len(every) > MAX_STATEMENTS:
+        raise fail(codes.LARGE, f"{len(every)} statements", accepted=f"at most {MAX_STATEMENTS}", stage="expand")
+    launch = product([r for _, r in digits])
+    places = tuple(dict.fromkeys(s.place for s in every if isinstance(s, (Load, Write, Atomic))))
+    params = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Param"))
+    scalars = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Scalar"))
+    return Group(segment.group, launch, tuple(digits), stmts, program.options.get("grain", GRAIN), places, params, scalars)
+
+
+def _select(
+    b: Builder, k: Context, assumed: dict[tuple[str, int], None], inside: int, fast: list[Statement], edge: list[Statement],
+    general: list[Statement],
+) -> None:  # fmt: skip
+    """The test of an instance between its bodies."""
+    dense = b.const(True, "bool")
+    for view, n in assumed:
+        dense = b.bin("and", dense, b.bin("eq", b.op("Param", (f"stride({view},{n})",), (), INDEX), b.const(1)))
+    then: list[Statement] = []
+    with b.block(then):
+        b.branch(inside, fast, edge)
+    b.branch(dense, then, general)
+
+
+def _exact(program: Program, label: str) -> bool:
+    """Whether an axis is a constant multiple of its label's lanes: every block is whole."""
+    n, p = program.axis[axis_of(label)].extent.value, parameter(label)
+    return n is not None and (p is None or (n % program.lanes(label) == 0 and (traversal(label)[-1] != "W" or n == program.lanes(label))))
+
+
+def _whole(program: Program, segment: Segment) -> Iterator[str]:
+    """Labels of fragments that cover their axis, in the order of their use."""
+    seen: dict[str, None] = {}
+
+    def note(d: str) -> None:
+        if traversal(d).endswith("W"):
+            seen[d] = None
+
+    def walk(items: tuple[Item, ...]) -> None:
+        for i in items:
+            if isinstance(i, Let):
+                for d in (*i.dims, *((label_of(i.op, i.attrs),) if label_of(i.op, i.attrs) else ())):
+                    note(d)
+            elif isinstance(i, Store):
+                for d in i.dims:
+                    note(d)
+            elif isinstance(i, Loop):
+                for c in i.carries:
+                    for d in c.dims:
+                        note(d)
+                walk(i.body)
+
+    for ph in segment.phases:
+        walk(ph)
+    yield from seen
+
+
+def _block(k: Context, items: tuple[Item, ...]) -> None:
+    for x in items:
+        match x:
+            case Let():
+                _let(k, x)
+            case Store():
+                expand_store(k, x)
+            case Loop():
+                expand_loop(k, x, _block)
+
+
+def _let(k: Context, x: Let) -> None:
+    b = k.b
+    match x.op:
+        case "Const":
+            k.make(x.id, lambda p, v: b.splat(b.const(x.attrs[0], x.dtype), k.width(v)))
+        case "Scalar":
+            k.make(x.id, lambda p, v: b.splat(b.op("Scalar", (x.attrs[0],), (), Type(x.dtype)), k.width(v)))
+        case "Index":
+            k.make(x.id, lambda p, v: _index(k, x, p, v))
+        case "Un" | "Bin" | "Tri" | "Cast" | "Bitcast":
+            k.make(x.id, lambda p, v: k.b.splat(k.pointwise(x.op, x.attrs, tuple(k.read(a, p, v) for a in x.args), x.dtype), k.width(v)))
+        case "Pick":
+            k.make(x.id, lambda p, v: k.reads(x.args[0], p, v)[x.attrs[0]])
+        case "Load":
+            expand_load(k, x)
+        case _:
+            of_let(k, x).expand(k, x)
+
+
+def _index(k: Context, x: Let, p: dict[str, int], v: str) -> int:
+    """An index expression or predicate at a point."""
+    e, b = x.attrs[0], k.b
+    value = k.expression(e, lambda a: k.coordinate(a, x.dims, p, v), lambda n: k.read(x.args[n], p, v))
+    return b.splat(k.cast_index(value, x.dtype), k.width(v))
+
+
+# ------------------------------------------------------------------------------------------------ instances
+def _decode(k: Context, t: Order, lid: int | None, digits: list[tuple[int, Expr]]) -> dict[str, int]:
+    """Label -> block index. Products become digits of the instance number; other orders are arithmetic on one digit (`lid`)."""
+    b, head = k.b, t[0]
+    if head == "TUnit":
+        return {}
+    if lid is None and head == "TProd":
+        return {**_decode(k, t[1], None, digits), **_decode(k, t[2], None, digits)}
+    if lid is None and head == "TRev":  # every digit of a number in reverse order is reversed
+        mark = len(digits)
+        inner = _decode(k, t[1], None, digits)
+        if all(i in {d for d, _ in digits[mark:]} for i in inner.values()):
+            size = {d: k.launch(_bound(k, r)) for d, r in digits[mark:]}
+            return {x: b.bin("sub", b.bin("sub", size[i], b.const(1)), i) for x, i in inner.items()}
+        del digits[mark:]
+    if lid is None:
+        lid = b.fresh(INDEX)
+        digits.append((lid, _bound(k, _size(k, t))))
+    match head:
+        case "TAx":
+            return {t[1]: lid}
+        case "TRev":
+            n = k.launch(_bound(k, _size(k, t[1])))
+            return _decode(k, t[1], b.bin("sub", b.bin("sub", n, b.const(1)), lid), digits)
+        case "TInter":
+            n = k.launch(_bound(k, _size(k, t[1])))
+            evens = b.bin("floordiv", b.bin("add", n, b.const(1)), b.const(2))
+            two = b.const(2)
+            odd = b.bin("add", b.bin("mul", two, b.bin("sub", lid, evens)), b.const(1))
+            return _decode(k, t[1], b.select(b.bin("lt", lid, evens), b.bin("mul", two, lid), odd), digits)
+        case "TProd":
+            n = b.bin("maximum", k.launch(_bound(k, _size(k, t[2]))), b.const(1))
+            return {**_decode(k, t[1], b.bin("floordiv", lid, n), digits), **_decode(k, t[2], b.bin("mod", lid, n), digits)}
+    rows, columns = (k.launch(_bound(k, _size(k, x))) for x in t[1:])
+    columns = b.bin("maximum", columns, b.const(1))
+    g = b.const(k.program.bindings[f"G:{k.segment.group}"])
+    area = b.bin("mul", g, columns)
+    band, inside = b.bin("floordiv", lid, area), b.bin("mod", lid, area)
+    top = b.bin("mul", band, g)
+    height = b.bin("maximum", b.bin("minimum", g, b.bin("sub", rows, top)), b.const(1))
+    row = b.bin("add", top, b.bin("mod", inside, height))
+    return {**_decode(k, t[1], row, digits), **_decode(k, t[2], b.bin("floordiv", inside, height), digits)}
+
+
+def _size(k: Context, t: Order) -> Expr:
+    return product([blocks(x, k.program.axis) for x in order_labels(t)])
+
+
+def _bound(k: Context, e: Expr) -> Expr:
+    """A launch expression with its physical parameters bound."""
+    from eqkir.base.expr import Int, Param, substitute
+
+    return substitute(e, {Param(p): Int(n) for p, n in k.program.bindings.items()})

@@ -1,0 +1,236 @@
+"""Loops of an expansion: chunks with a main part and a tail, bounds, while loops; states in variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from eqkir.cpu.context import Context, Lanes
+from eqkir.cpu.fragments import Fragment
+from eqkir.cpu.implementations import of_carry
+from eqkir.cpu.model import Statement
+from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
+from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Store
+
+if TYPE_CHECKING:
+    Block = Callable[[Context, tuple[Item, ...]], None]
+
+TOP = 2**63 - 1
+
+
+def member_of(label: str) -> str:
+    """The label of a slice's members: ``"c0:SC"`` -> ``"c0.m:MC"``; empty for any other loop."""
+    return f"{axis_of(label)}.m:M{traversal(label)[1]}" if traversal(label) in ("S1", "SC") else ""
+
+
+class _States:
+    """Phis of a loop as variables, and the structured carries' own."""
+
+    def __init__(self, k: Context, x: Loop) -> None:
+        self.k, self.x = k, x
+        self.phis = [c for c in x.carries if c.op == "Phi"]
+        self.folds = [(c, of_carry(k, c, x)) for c in x.carries if c.op != "Phi"]
+        self.vars = {c.id: [k.b.var(self._part(c, c.inits[0], p)) for p in k.shape(c.id).points()] for c in self.phis}
+        self.state = [f.start(k, c, x) for c, f in self.folds]
+
+    def _part(self, c: Carry, i: int, p: dict[str, int]) -> int:
+        s = self.k.shape(c.id)
+        return self.k.b.splat(self.k.read(i, p, s.vector), s.width)
+
+    def present(self) -> None:
+        """The values of the phis at this place."""
+        for c in self.phis:
+            s = self.k.shape(c.id)
+            self.k.values[c.id] = Fragment(s, {s.key(p): self.k.b.get(v) for p, v in zip(s.points(), self.vars[c.id], strict=True)})
+
+    def advance(self, running: Fragment | None = None) -> None:
+        """One step: structured carries take their chunk in, then all phis change at once (where `running` holds)."""
+        k = self.k
+        for (c, f), s in zip(self.folds, self.state, strict=True):
+            f.step(k, c, self.x, s)
+        new: list[tuple[int, int]] = []
+        for c in self.phis:
+            shape = k.shape(c.id)
+            for p, v in zip(shape.points(), self.vars[c.id], strict=True):
+                value = self._part(c, c.args[0], p)
+                if running is not None:
+                    on = k.level(k.going_of(running, shape.dims, p, shape.vector), value)[0]
+                    value = k.b.select(on, value, k.read(c.id, p, shape.vector))
+                new.append((v, value))
+        for v, value in new:
+            k.b.set(v, value)
+
+    def finish(self) -> None:
+        self.present()
+        for (c, f), s in zip(self.folds, self.state, strict=True):
+            f.finish(self.k, c, self.x, s)
+
+
+def expand_loop(k: Context, x: Loop, block: Block) -> None:
+    """A loop over one axis."""
+    k.force(read_by(x))
+    for alias in sorted({k.program.abi.view(v).alias for v in written_by(x.body)}):
+        k.force_class(alias)
+    with k.inside():
+        (_while if x.cond >= 0 else _for)(k, x, block)
+
+
+def written_by(items: tuple[Item, ...]) -> set[str]:
+    """Views that a block stores to."""
+    out: set[str] = set()
+    for i in items:
+        if isinstance(i, Store):
+            out |= {i.view, *([i.into] if i.into else [])}
+        elif isinstance(i, Loop):
+            out |= written_by(i.body)
+    return out
+
+
+def _for(k: Context, x: Loop, block: Block) -> None:
+    b, p = k.b, step_parameter(x.label)
+    chunk, member = k.program.bindings[p] if p else 1, member_of(x.label)
+    lanes = x.label if parameter(x.label) else member if member and parameter(member) else ""
+    states = _States(k, x)
+    extent = k.extent(x.axis)
+    begin, end = _bounds(k, x, extent, chunk)
+
+    def body(it: int, masked: bool) -> None:
+        at = b.bin("mul", it, b.const(chunk))
+        count = b.bin("sub", extent, at) if masked and lanes else -1
+        inner = k.label(member, Lanes(at, count)) if member else nullcontext()
+        with k.label(x.label, Lanes(at, count if lanes == x.label else -1)), inner, k.inside():
+            states.present()
+            block(k, x.body)
+            states.advance()
+
+    exact = k.program.axis[x.axis].extent.value
+    if not lanes or (exact is not None and exact % chunk == 0):
+        with b.loop(begin, end) as it:
+            body(it, False)
+    elif not k.split:
+        with b.loop(begin, end) as it:
+            body(it, True)
+    else:
+        whole = b.bin("floordiv", extent, b.const(chunk))
+        with b.loop(begin, b.bin("minimum", end, whole)) as it:
+            body(it, False)
+        with b.loop(b.bin("maximum", begin, whole), end) as it:
+            body(it, True)
+    states.finish()
+
+
+def _bounds(k: Context, x: Loop, extent: int, chunk: int) -> tuple[int, int]:
+    """The first step and the one behind the last."""
+    b, c = k.b, k.b.const(chunk)
+
+    def steps(e: int) -> int:
+        return b.bin("floordiv", b.bin("add", e, b.const(chunk - 1)), c)
+
+    if not x.ends:
+        return b.const(0), steps(extent)
+    dims = tuple(dict.fromkeys(d for i in x.ends for d in k.layout.dims[i]))
+    lo, hi = -1, -1
+    for p in k.layout.shaped(dims, "").points():
+        count = k.active(dims, p, "")
+        if x.on >= 0:
+            count = b.conj(count, k.read(x.on, p, ""))
+        first = k.read(x.lo, p, "") if x.lo >= 0 else b.const(0)
+        last = k.read(x.hi, p, "") if x.hi >= 0 else extent
+        if count >= 0:
+            first, last = b.select(count, first, b.const(TOP)), b.select(count, last, b.const(-TOP))
+        lo = first if lo < 0 else b.bin("minimum", lo, first)
+        hi = last if hi < 0 else b.bin("maximum", hi, last)
+    lo, hi = (b.bin("minimum", b.bin("maximum", e, b.const(0)), extent) for e in (lo, hi))
+    return b.bin("floordiv", lo, c), steps(hi)
+
+
+# ------------------------------------------------------------------------------------------------ while
+def _while(k: Context, x: Loop, block: Block) -> None:
+    """Steps while the condition holds anywhere: what the condition needs, then, where it holds, the rest of the body."""
+    b = k.b
+    states = _States(k, x)
+    dims = _condition_dims(k, x)
+    shape = k.layout.shaped(dims, k.layout.best(dims))
+    step = b.var(b.const(0))
+
+    def everywhere(p: dict[str, int]) -> int:
+        live = k.active(dims, p, shape.vector)
+        return b.splat(live if live >= 0 else b.const(True, "bool"), shape.width)
+
+    running = [b.var(everywhere(p)) for p in shape.points()]
+    early = _needed(x)
+    first = tuple(i for n, i in enumerate(x.body) if n in early)
+    rest = tuple(i for n, i in enumerate(x.body) if n not in early)
+
+    def present() -> Fragment:
+        return Fragment(shape, {shape.key(p): b.get(v) for p, v in zip(shape.points(), running, strict=True)})
+
+    head: list[Statement] = []
+    body: list[Statement] = []
+    with b.block(head):
+        at = b.get(step)
+        with k.label(x.label, Lanes(at)):
+            states.present()
+            k.running += [present()] if dims else []
+            block(k, first)
+            if dims:
+                k.running.pop()
+            on = Fragment(shape)
+            any_ = -1
+            for p, v in zip(shape.points(), running, strict=True):
+                c = k.read(x.cond, p, shape.vector)
+                on.parts[shape.key(p)] = b.bin("and", b.get(v), b.splat(c, shape.width)) if dims else c
+                found = on.parts[shape.key(p)]
+                found = b.op("Any", (), (found,), b.types[b.const(True, "bool")]) if shape.width > 1 else found
+                any_ = found if any_ < 0 else b.bin("or", any_, found)
+            with b.block(body):
+                for p, v in zip(shape.points(), running, strict=True):
+                    b.set(v, on.parts[shape.key(p)])
+                k.running += [on] if dims else []
+                block(k, rest)
+                if dims:
+                    k.running.pop()
+                states.advance(on if dims else None)
+                b.set(step, b.bin("add", at, b.const(1)))
+    b.while_(head, any_, body)
+    states.finish()
+
+
+def _condition_dims(k: Context, x: Loop) -> tuple[str, ...]:
+    return tuple(d for d in k.layout.dims[x.cond] if d != x.label)
+
+
+def _needed(x: Loop) -> set[int]:
+    """Positions of the body's items that the condition depends on."""
+    made: dict[int, int] = {}
+    for n, i in enumerate(x.body):
+        if isinstance(i, Let):
+            made[i.id] = n
+        elif isinstance(i, Loop):
+            made.update({c.id: n for c in i.carries})
+    out: set[int] = set()
+    todo = [x.cond]
+    while todo:
+        at = made.get(todo.pop())
+        if at is not None and at not in out:
+            out.add(at)
+            todo += _reads(x.body[at])
+    return out
+
+
+def read_by(i: Item) -> list[int]:
+    """Values that an item reads, a loop with its body; in order, each once."""
+    return list(dict.fromkeys(_reads(i)))
+
+
+def _reads(i: Item) -> list[int]:
+    match i:
+        case Let():
+            return list(i.args)
+        case Store():
+            return [i.value, i.valid, *i.deps]
+        case Loop():
+            return [a for c in i.carries for a in (*c.args, *c.inits)] + [*i.ends, i.cond] + [a for j in i.body for a in _reads(j)]
+        case Barrier():
+            return []

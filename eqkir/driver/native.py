@@ -1,0 +1,126 @@
+"""Checks of the CPU family that need the provider's compiler: kernels of a batch compiled together, and run against the reference."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eqkir.base.diagnostics import Diagnostic, EqkirError
+from eqkir.driver import codes, numeric, pool, programs
+from eqkir.driver.chain import Chain
+from eqkir.driver.checks import array_of
+from eqkir.driver.job import kernel_of, record, unexpected
+from eqkir.driver.options import Options
+from eqkir.driver.outcome import Outcome
+from eqkir.driver.scan import Task
+from eqkir.kir.memory import ViewArg
+
+if TYPE_CHECKING:
+    from eqkir.cpu.model import TaskProgram
+    from eqkir.driver.batch import Progress
+    from eqkir.emit.mojo.artifact import TaskArtifact
+    from eqkir.emit.mojo.build import Built
+
+#: kernels that are compiled together
+BATCH = 16
+
+
+def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: Options, jobs: int, progress: Progress | None) -> None:
+    """Run the named checks (``compile``, ``native``) on kernels that are fine so far and record the verdicts in them."""
+    from eqkir.driver.provider import MojoProvider, provider
+    from eqkir.emit.mojo import toolchain
+    from eqkir.emit.mojo.build import build
+
+    p = provider(options.target)
+    assert isinstance(p, MojoProvider)
+    pairs: list[tuple[Outcome, TaskArtifact]] = []
+    for o in outcomes:
+        try:
+            toolchain.versions()
+            pairs.append((o, p.spell(programs.loads(o.program))))
+        except EqkirError as e:
+            o.stage = "checks"
+            o.fail(*e.diagnostics)
+        except Exception as e:
+            o.stage = "checks"
+            unexpected(o, e)
+    built: list[tuple[Outcome, Built]] = []
+    for at in range(0, len(pairs), BATCH):
+        part = pairs[at : at + BATCH]
+        for (o, _), found in zip(part, build([a.module for _, a in part], p.target.cpu), strict=True):
+            o.stage = "checks"
+            if isinstance(found, EqkirError):
+                o.checks["compile"] = "failed"
+                o.fail(*found.diagnostics)
+            else:
+                record(o, "compile", True, {"cpu": p.target.cpu})
+                built.append((o, found))
+                o.stage = "done"
+        if progress:
+            progress("compile", min(at + BATCH, len(pairs)), len(pairs))
+    if "native" in names:
+        _native(built, options, max(1, jobs), progress)
+
+
+def _native(built: Sequence[tuple[Outcome, Built]], options: Options, jobs: int, progress: Progress | None) -> None:
+    tasks = [(o.file, o.kernel or "", o.kir, o.program, b, options) for o, b in built]
+    for done, (i, answer) in enumerate(pool.run("eqkir.driver.native:check", tasks, jobs, options.job_seconds)):
+        o = built[i][0]
+        o.stage = "checks"
+        if isinstance(answer, pool.Failure):
+            o.fail(Diagnostic({"time": codes.TIME, "died": codes.WORKER}.get(answer.kind, codes.INTERNAL), f"native: {answer.message}"))
+        else:
+            ok, details, message = answer
+            record(o, "native", ok, details, message, codes.NUMERIC)
+            o.stage = "done" if o.ok else "checks"
+        if progress:
+            progress("native", done + 1, len(tasks))
+
+
+def check(file: str, kernel: str, kir: str, program_text: str, built: Built, options: Options) -> tuple[bool, dict[str, Any], str]:
+    """Native code of one kernel against the reference's envelope, in a worker: verdict, details, message."""
+    from eqkir.driver.provider import MojoProvider, provider
+
+    start = time.perf_counter()
+    chain = Chain(kernel_of(Task(file, 0, kernel, kir)), options, Outcome(kernel, file, kir=kir))
+    program = programs.loads(program_text)
+    p = provider(options.target)
+    assert isinstance(p, MojoProvider)
+    v = numeric.check(
+        chain.kernel, program, chain.constexprs, chain.extents, options.seed, engine(p.spell(program), built, options.seed),
+        numeric.scalar_steps(chain.initial), permit=options.permit, described=options.described(chain.kernel.name),
+    )  # fmt: skip
+    details = {**v.to_json(), "seconds": time.perf_counter() - start}
+    return v.ok, details, "; ".join(v.mistakes) or "no case could be compared"
+
+
+def engine(artifact: TaskArtifact, built: Built, seed: int) -> numeric.Engine:
+    """Native code in this process; instances are cut into tasks at random, which run in a random order."""
+    from eqkir.emit.mojo.call import Launch
+
+    rng = random.Random(seed)
+
+    def go(args: Mapping[str, Any], symbols: Mapping[str, int]) -> Mapping[str, ViewArg]:
+        arrays: dict[str, np.ndarray[Any, Any]] = {k: array_of(a) for k, a in args.items() if isinstance(a, ViewArg)}
+        scalars = {k: a for k, a in args.items() if not isinstance(a, ViewArg)}
+        Launch(artifact.tasks, arrays, scalars, symbols, seed).call(built, rng)
+        return {k: a for k, a in args.items() if isinstance(a, ViewArg)}
+
+    return go
+
+
+def interpreted(tasks: TaskProgram, seed: int = 0) -> numeric.Engine:
+    """The interpreter of task programs."""
+    from eqkir.cpu.interp import run
+    from eqkir.program.interp import Buffer
+
+    def go(args: Mapping[str, Any], symbols: Mapping[str, int]) -> Mapping[str, ViewArg]:
+        buffers = {k: Buffer(a.memory, a.offset, a.shape, a.strides) if isinstance(a, ViewArg) else a for k, a in args.items()}
+        run(tasks, buffers, symbols, seed=seed)
+        return {k: a for k, a in args.items() if isinstance(a, ViewArg)}
+
+    return go

@@ -1,0 +1,78 @@
+# Memory accesses of task programs, and lane masks. Offsets are in elements from the place's first element; lanes outside of a mask touch nothing.
+
+@always_inline
+def eqk_lanes[W: Int](n: SIMD[DType.int64, 1]) -> SIMD[DType.bool, W]:
+    var c = Int32(max(min(Int(n), W), 0))
+    var at = SIMD[DType.int32, W]()
+    comptime for i in range(W):
+        at[i] = Int32(i)
+    return at.lt(SIMD[DType.int32, W](c))
+
+
+@always_inline
+def eqk_iota[W: Int]() -> SIMD[DType.int64, W]:
+    var at = SIMD[DType.int64, W]()
+    comptime for i in range(W):
+        at[i] = Int64(i)
+    return at
+
+
+@always_inline
+def eqk_load[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1]) -> SIMD[D, W]:
+    return p.unsafe_load[width=W](Int(at))
+
+
+@always_inline
+def eqk_load_masked[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1], mask: SIMD[DType.bool, W], other: SIMD[D, W]) -> SIMD[D, W]:
+    comptime if W == 1:
+        if mask[0]:
+            return p.unsafe_load[width=W](Int(at))
+        return other
+    else:
+        return masked_load[W](p.unsafe_offset(Int(at)), mask, other)
+
+
+@always_inline
+def eqk_gather[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, W]) -> SIMD[D, W]:
+    var out = SIMD[D, W]()
+    comptime for i in range(W):
+        out[i] = p.unsafe_load[width=1](Int(at[i]))
+    return out
+
+
+@always_inline
+def eqk_gather_masked[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, W], mask: SIMD[DType.bool, W], other: SIMD[D, W]) -> SIMD[D, W]:
+    comptime if W == 1:
+        if mask[0]:
+            return p.unsafe_load[width=W](Int(at[0]))
+        return other
+    else:
+        var bytes = at * SIMD[DType.int64, W](Int64(size_of[Scalar[D]]())) + SIMD[DType.int64, W](Int64(Int(p)))
+        return gather(bytes.cast[DType.int](), mask, other)
+
+
+@always_inline
+def eqk_store[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1], value: SIMD[D, W]):
+    p.unsafe_store(Int(at), value)
+
+
+@always_inline
+def eqk_store_masked[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1], value: SIMD[D, W], mask: SIMD[DType.bool, W]):
+    comptime if W == 1:
+        if mask[0]:
+            p.unsafe_store(Int(at), value)
+    else:
+        masked_store[W](value, p.unsafe_offset(Int(at)), mask)
+
+
+@always_inline
+def eqk_scatter[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, W], value: SIMD[D, W]):
+    comptime for i in range(W):
+        p.unsafe_store(Int(at[i]), SIMD[D, 1](value[i]))
+
+
+@always_inline
+def eqk_scatter_masked[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, W], value: SIMD[D, W], mask: SIMD[DType.bool, W]):
+    comptime for i in range(W):
+        if mask[i]:
+            p.unsafe_store(Int(at[i]), SIMD[D, 1](value[i]))

@@ -1,0 +1,256 @@
+"""Task programs as Mojo text, statement by statement; nothing is decided here.
+
+A group becomes one exported function ``kt_<group>(ctx, lo, hi)`` that runs the instances lo … hi - 1. `ctx` is the address of the launch's
+table of 64-bit words (`TaskProgram.words`). Values are ``SIMD[dtype, width]``; bools lie in memory as bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+from eqkir.base.expr import Expr
+from eqkir.cpu.model import (
+    Alloc,
+    Atomic,
+    For,
+    Get,
+    Group,
+    If,
+    Load,
+    Op,
+    Set,
+    Statement,
+    TaskProgram,
+    Type,
+    Var,
+    While,
+    Write,
+    statements,
+)  # fmt: skip
+from eqkir.emit.mojo import ops
+from eqkir.emit.mojo.build import Module
+
+PAD = "    "
+_COMPARE = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
+
+
+def entry(group: Group) -> str:
+    """The name of a group's function."""
+    return "kt_" + re.sub(r"\W", "_", group.name)
+
+
+def module(program: TaskProgram) -> Module:
+    """The text of a task program. Raises `ops.Unsupported` for an operation that has no expression."""
+    groups = [g for stage in program.stages for g in stage]
+    return Module(program.abi.kernel, "\n\n".join(_Speller(program, g).text() for g in groups))
+
+
+class _Speller:
+    def __init__(self, program: TaskProgram, group: Group) -> None:
+        self.program, self.group = program, group
+        self.word = {key: n for n, key in enumerate(program.words)}
+        self.types: dict[int, Type] = {}
+        self.out: list[str] = []
+
+    # ---------------------------------------------------------------------------------------------- the function
+    def text(self) -> str:
+        g = self.group
+        head = ["@export", f'def {entry(g)}(ctx: Int, lo: Int, hi: Int) abi("C"):']
+        head += [f"{PAD}var words = Pointer[Int64, MutAnyOrigin](unsafe_from_address=ctx)"]
+        for n, place in enumerate(self.places):
+            word = self.word["view" if ("view", place) in self.word else "resource", place]
+            where = f"Int(words[unsafe_offset={word}])"
+            head.append(f"{PAD}var p{n} = Pointer[Scalar[{self.memory(place)}], MutAnyOrigin](unsafe_from_address={where})  # {place}")
+        names = [("param", p) for p in g.params] + [("scalar", s) for s in g.scalars]
+        launch = sorted({a.args[0] for _, r in g.digits for a in _symbols(r)} - {n for _, n in names})
+        names += [("param" if ("param", n) in self.word else "scalar", n) for n in launch]
+        self.name = {n: f"s{i}" for i, (_, n) in enumerate(names)}
+        self.dtypes = {s.name: s.dtype for s in self.program.abi.scalars}
+        for kind, name in names:
+            at = self.word[kind, name]
+            value = f"SIMD[DType.int64, 1](words[unsafe_offset={at}])" if kind == "param" else self.scalar(name, at)
+            head.append(f"{PAD}var {self.name[name]} = {value}  # {name}")
+        body = self.instances()
+        return "\n".join([*head, *body]) + "\n"
+
+    def scalar(self, name: str, at: int) -> str:
+        dtype = self.dtypes[name]
+        if dtype == "bool":
+            return f"SIMD[DType.bool, 1](words[unsafe_offset={at}] & 255 != 0)"
+        return f"Pointer[Scalar[{ops.mojo_dtype(dtype)}], MutAnyOrigin](unsafe_from_address=ctx + {8 * at})[]"
+
+    @cached_property
+    def places(self) -> list[str]:
+        """Views and resources of the launch that the group touches (a block's own memory is no word)."""
+        return [p for p in self.group.places if ("view", p) in self.word or ("resource", p) in self.word]
+
+    def memory(self, place: str) -> str:
+        dtype = self.allocated.get(place) or self.program.dtype(place)
+        return "DType.uint8" if dtype == "bool" else ops.mojo_dtype(dtype)
+
+    @cached_property
+    def allocated(self) -> dict[str, str]:
+        return {s.name: s.dtype for s in statements(self.group.body) if isinstance(s, Alloc)}
+
+    def instances(self) -> list[str]:
+        """The loop over instances; the digits of their number count along."""
+        digits, lines = self.group.digits, []
+        for k, (i, radix) in enumerate(digits):
+            lines.append(f"{PAD}var r{k} = max({self.launch(radix)}, 1)")
+            self.types[i] = Type("index")
+        lines.append(f"{PAD}var rest = lo")
+        for k in range(len(digits) - 1, -1, -1):
+            lines += [f"{PAD}var d{k} = rest % r{k}", f"{PAD}rest = rest // r{k}"]
+        lines.append(f"{PAD}for _ in range(lo, hi):")
+        lines += [f"{PAD * 2}var v{i} = SIMD[DType.int64, 1](Int64(d{k}))" for k, (i, _) in enumerate(digits)]
+        self.out = []
+        self.block(self.group.body, PAD * 2)
+        lines += self.out
+        pad = PAD * 2
+        for k in range(len(digits) - 1, -1, -1):
+            lines.append(f"{pad}d{k} += 1")
+            if k:
+                lines += [f"{pad}if d{k} == r{k}:", f"{pad}{PAD}d{k} = 0"]
+                pad += PAD
+        return lines
+
+    def launch(self, e: Expr) -> str:
+        """A launch expression as an ``Int``."""
+        if e.op == "int":
+            return f"Int({e.args[0]})"
+        if e.op == "sym":
+            n = e.args[0]
+            return f"Int({self.name[n]})"
+        xs = [self.launch(a) for a in e.args]
+        match e.op:
+            case "min" | "max":
+                return f"{e.op}({xs[0]}, {xs[1]})"
+            case "select":
+                return f"({xs[1]} if {xs[0]} != 0 else {xs[2]})"
+            case "not":
+                return f"Int({xs[0]} == 0)"
+            case "and" | "or":
+                return f"Int({xs[0]} != 0 {e.op} {xs[1]} != 0)"
+            case "lt" | "le" | "eq" | "ne":
+                return f"Int({xs[0]} {_COMPARE[e.op]} {xs[1]})"
+        sign = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}[e.op]
+        return f"({xs[0]} {sign} {xs[1]})"
+
+    # ---------------------------------------------------------------------------------------------- statements
+    def block(self, body: Sequence[Statement], pad: str) -> None:
+        if not body:
+            self.out.append(f"{pad}pass")
+        for s in body:
+            self.statement(s, pad)
+
+    def statement(self, s: Statement, pad: str) -> None:
+        line = self.out.append
+        match s:
+            case Op():
+                self.types[s.id] = s.type
+                line(f"{pad}var v{s.id} = {self.operation(s)}")
+            case Load():
+                self.types[s.id] = s.type
+                line(f"{pad}var v{s.id} = {self.load(s)}")
+            case Write():
+                line(f"{pad}{self.write(s)}")
+            case Atomic():
+                self.types[s.id] = s.type
+                line(f"{pad}var v{s.id} = {self.atomic(s)}")
+            case Var():
+                self.types[s.name] = s.type
+                line(f"{pad}var x{s.name} = v{s.init}")
+            case Get():
+                self.types[s.id] = s.type
+                line(f"{pad}var v{s.id} = x{s.var}")
+            case Set():
+                line(f"{pad}x{s.var} = v{s.value}")
+            case Alloc():
+                dtype = "DType.uint8" if s.dtype == "bool" else ops.mojo_dtype(s.dtype)
+                line(f"{pad}var m_{s.name} = stack_allocation[{s.size}, Scalar[{dtype}], alignment={s.align}]()")
+            case For():
+                self.types[s.index] = Type("index")
+                step = f", {s.step}" if s.step != 1 else ""
+                line(f"{pad}for i{s.index} in range(Int(v{s.begin}), Int(v{s.end}){step}):")
+                line(f"{pad}{PAD}var v{s.index} = SIMD[DType.int64, 1](Int64(i{s.index}))")
+                self.block(s.body, pad + PAD)
+            case While():
+                line(f"{pad}while True:")
+                self.block(s.head, pad + PAD)
+                line(f"{pad}{PAD}if not v{s.cond}:")
+                line(f"{pad}{PAD * 2}break")
+                self.block(s.body, pad + PAD)
+            case If():
+                line(f"{pad}if v{s.cond}:")
+                self.block(s.then, pad + PAD)
+                if s.orelse:
+                    line(f"{pad}else:")
+                    self.block(s.orelse, pad + PAD)
+
+    def operation(self, x: Op) -> str:
+        args, t = [f"v{a}" for a in x.args], ops.mojo_type(x.type.dtype, x.type.width)
+        match x.op:
+            case "Param" | "Scalar":
+                return self.name[x.attrs[0]]
+            case "Broadcast":
+                return f"{t}({args[0]})"
+            case "Iota":
+                return f"eqk_iota[{x.type.width}]()"
+            case "Lanes":
+                return f"eqk_lanes[{x.type.width}]({args[0]})"
+            case "Build":
+                return f"{t}({', '.join(f'{a}[0]' for a in args)})"
+            case "Extract":
+                return f"{t}({args[0]}[{x.attrs[0]}])"
+            case "Slice":
+                at = x.attrs[0]
+                return f"{args[0]}.slice[{x.type.width}{f', offset={at}' if at else ''}]()"
+            case "Any":
+                return f"{t}({args[0]}.reduce_or())"
+        return ops.expression(x.op, x.attrs, args, [self.types[a].dtype for a in x.args], x.type.dtype, x.type.width)
+
+    # ---------------------------------------------------------------------------------------------- memory
+    def pointer(self, place: str) -> str:
+        places = self.places
+        return f"p{places.index(place)}" if place in places else f"m_{place}"
+
+    def offset(self, s: Load | Write, width: int) -> tuple[str, bool]:
+        """The offset operand, and whether each lane has its own."""
+        if s.access == "strided" and width > 1:
+            each = ops.mojo_type("index", width)
+            return f"{each}(v{s.at}) + {each}(v{s.stride}) * eqk_iota[{width}]()", True
+        return f"v{s.at}", s.access == "gather"
+
+    def load(self, x: Load) -> str:
+        w, dtype = x.type.width, x.type.dtype
+        memory = self.memory(x.place)
+        at, each = self.offset(x, w)
+        call = f"eqk_{'gather' if each else 'load'}{'_masked' if x.mask >= 0 else ''}[{memory}, {w}]({self.pointer(x.place)}, {at}"
+        if x.mask >= 0:
+            other = f"SIMD[{memory}, {w}](0)"
+            if x.other >= 0:
+                other = f"v{x.other}.cast[DType.uint8]()" if dtype == "bool" else f"v{x.other}"
+            elif dtype not in ("bool",) and dtype in ops.NARROW:
+                other = ops.constant("0.0", dtype, w)
+            call += f", v{x.mask}, {other}"
+        call += ")"
+        return f"eqk_ne[DType.uint8, {w}]({call}, SIMD[DType.uint8, {w}](0))" if dtype == "bool" else call
+
+    def write(self, x: Write) -> str:
+        t = self.types[x.value]
+        at, each = self.offset(x, t.width)
+        value = f"v{x.value}.cast[DType.uint8]()" if t.dtype == "bool" else f"v{x.value}"
+        name = f"eqk_{'scatter' if each else 'store'}{'_masked' if x.mask >= 0 else ''}"
+        mask = f", v{x.mask}" if x.mask >= 0 else ""
+        return f"{name}[{self.memory(x.place)}, {t.width}]({self.pointer(x.place)}, {at}, {value}{mask})"
+
+    def atomic(self, x: Atomic) -> str:
+        raise ops.Unsupported(f"atomic {x.mode} on {x.type.dtype}")
+
+
+def _symbols(e: Expr) -> list[Expr]:
+    from eqkir.base.expr import atoms
+
+    return [a for a in atoms(e) if a.op == "sym"]

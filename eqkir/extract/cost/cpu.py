@@ -1,0 +1,316 @@
+"""Cost of programs on a CPU, in nanoseconds of one launch.
+
+Per segment, with N instances on P cores at work (N where there are fewer)::
+
+    compute   sum of executions * parts * slots / slots a clock      parts: vectors of the fragment (`eqkir.cpu.layout`), scalars alone
+    load      sum of executions * accesses / loads a clock           an access: a vector where lanes are contiguous, else a lane
+    store     the same with stores
+    chain     executions * latency of every structured carry         what a step waits for the one before
+    instance  N * instance_ns
+    core      (max(compute, load, store, chain) + 0.25 * the rest + instance) / P
+    memory    bytes that cross DRAM / DRAM rate, bytes that miss L2 / (L3 rate * P)
+
+    segment = max(core, memory) + 0.1 * the smaller
+
+Bytes: an access asks for all its executions; *unique* is what all instances touch together. It crosses DRAM once a launch (unique) where
+what is re-read fits half of L3, else as often as it is asked for between reuses that do not fit half of L2. Short runs fetch whole lines.
+
+Extractors use an additive form of the same: executions * parts * slots, with vectors wherever a fragment has lanes enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from eqkir.base.dtypes import NUMPY, itemsize
+from eqkir.base.expr import Expr, coords
+from eqkir.cpu.expand import MAX_STATEMENTS
+from eqkir.cpu.layout import Layout, contiguous
+from eqkir.extract.cost.model import Cost, Part, Weights
+from eqkir.extract.cost.reach import segment_labels
+from eqkir.extract.cost.strides import contiguous_axes
+from eqkir.extract.cost.walk import Shape, Visit, visits
+from eqkir.extract.features import CONTRACTS, FREE, LOOPS, access, function
+from eqkir.extract.graph import ENode, FrozenGraph
+from eqkir.extract.labels import Bools, Floats, LabelTable
+from eqkir.program.abi import Abi, axis_of, parameter
+from eqkir.program.dag import FN
+from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Region, Segment, Store, order_labels
+from eqkir.targets.cpu import CpuTarget
+
+NS = 1e9
+FREE_ITEMS = ("Const", "Scalar", "Pick", "Phi", "Last")
+#: what of the work that is not the bottleneck fails to hide behind it: in a core, and between core and memory
+REST, OVERLAP = 0.25, 0.1
+TIE = 1e-9
+#: slots of a lane that is moved alone (gathered, or taken out of a vector)
+LANE_SLOTS = 2.0
+
+
+# ------------------------------------------------------------------------------------------------ whole programs
+def program_cost(program: Program, target: CpuTarget, shapes: Mapping[str, int]) -> Cost:
+    """Cost in ns of a structured program. Symbols without a value in `shapes` count with their default (`Extents`)."""
+    shape = Shape(program, shapes)
+    parts: list[Part] = []
+    figures: dict[str, float] = {}
+    total, reject = target.launch_ns, ""
+    for n, s in enumerate(program.segments):
+        cost = _Segment(program, s, n, target, shape)
+        total += cost.total
+        if cost.statements > MAX_STATEMENTS / 2:
+            reject = f"about {cost.statements:.0f} statements (at most {MAX_STATEMENTS // 2})"
+        parts += [Part(f"{n}", what, "compute" if what != "memory" else "memory", v) for what, v in cost.terms.items()]
+        for k, v in cost.terms.items():
+            figures[f"{k}_ns"] = figures.get(f"{k}_ns", 0.0) + v
+    return Cost(total, tuple(parts), figures, reject)
+
+
+class _Segment:
+    def __init__(self, program: Program, s: Segment, n: int, target: CpuTarget, shape: Shape) -> None:
+        self.program, self.s, self.target, self.shape = program, s, target, shape
+        self.layouts = [Layout(program, ph, target.vector_bytes) for ph in s.phases]
+        self.instances = shape.instances(s)
+        self.owned = {axis_of(x) for x in order_labels(s.order)}
+        self.slots = self.loads = self.stores = self.chain = self.statements = 0.0
+        self.bytes: dict[tuple[str, tuple[Expr, ...]], tuple[float, float, float]] = {}
+        for v in visits(shape, n, s):
+            self._visit(v)
+        for ph, layout in zip(s.phases, self.layouts, strict=True):
+            self._spills(ph, layout, 1.0)
+        cores = min(float(target.cores), max(self.instances, 1.0))
+        clock = target.clock_hz / NS
+        terms = [
+            self.slots / target.slots_per_clock,
+            self.loads / target.loads_per_clock,
+            self.stores / target.stores_per_clock,
+            self.chain,
+        ]
+        each = target.instance_ns + _order_ns(s.order) + self._stray()
+        work = (max(terms) + REST * (sum(terms) - max(terms))) / clock * self.instances
+        core = (work + self.instances * each) / cores
+        memory = self._memory(cores)
+        self.total = max(core, memory) + OVERLAP * min(core, memory)
+        self.terms = {"core": core, "memory": memory, "instances": self.instances * each / cores}
+
+    def _stray(self) -> float:
+        """A small charge where neighbouring instances do not lie side by side in memory: the last label of the order is the contiguous
+        axis of no access, though another label is."""
+        labels = order_labels(self.s.order)
+        along = {a for _, ixs in self.bytes for a in contiguous_axes(ixs)} & self.owned
+        return 2.0 if len(labels) > 1 and along and axis_of(labels[-1]) not in along else 0.0
+
+    def _parts(self, layout: Layout, i: int) -> float:
+        f = layout.shape(i)
+        out = 1.0
+        for d, lanes in zip(f.dims, f.lanes, strict=True):
+            out *= lanes / f.width if d == f.vector else lanes
+        return out
+
+    def _visit(self, v: Visit) -> None:
+        x, layout = v.item, self.layouts[v.phase]
+        bodies = 2.0 ** sum(parameter(t.label) is not None for t in v.loops) + 2.0  # main parts and tails; the end of an axis, any stride
+        self.statements += 4.0 * bodies * self._unrolled(v, layout, x)
+        if isinstance(x, Store):
+            self._access(v, x.view, x.ixs, layout.best(self.program.lane_dims(x.dims)) if not x.atomic else "", x.places, layout, True)
+            if x.atomic:
+                self.chain += v.trips * 20 * self.shape.product(v.labels)
+            return
+        if x.op == "Load":
+            self._access(v, x.attrs[0], x.attrs[2], layout.along(x.id), x.args[2:], layout, False)
+        elif x.op not in FREE_ITEMS:
+            self.slots += v.trips * self._slots(v, layout, x)
+            if isinstance(x, Carry):
+                self.chain += v.trips * self.target.latency_clocks * (self._chunk(v, layout, x) if x.op.startswith("Con") else 1)
+
+    def _unrolled(self, v: Visit, layout: Layout, x: Let | Carry | Store) -> float:
+        """Vectors that one execution is spelled as, one statement or a few each."""
+        vector = layout.best(self.program.lane_dims(x.dims)) if isinstance(x, Store) else layout.along(x.id)
+        args = () if isinstance(x, Store) else x.args
+        out = 1.0
+        for d in v.labels:
+            if parameter(d):
+                wide = d == vector or (d not in x.dims and any(layout.along(a) == d for a in args))
+                out *= self.program.lanes(d) / (layout.width[d] if wide and d in layout.width else 1)
+        return out
+
+    def _spills(self, items: tuple[Item, ...], layout: Layout, trips: float) -> None:
+        """Accumulators of a loop that find no register are loaded and stored in every step."""
+        for x in items:
+            if isinstance(x, Loop):
+                n = trips * self.shape.steps(x)
+                held = 4.0
+                for c in x.carries:
+                    wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
+                    replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
+                    held += self._parts(layout, c.id) * replicas
+                excess = max(0.0, held - self.target.vector_registers)
+                self.loads += n * excess
+                self.stores += n * excess
+                self._spills(x.body, layout, n)
+
+    def _chunk(self, v: Visit, layout: Layout, x: Carry) -> float:
+        """Products that one accumulator takes in a step, one after another."""
+        label = v.loops[-1].label
+        n = self.program.lanes(label) if parameter(label) else 1
+        return n / layout.width[label] if layout.along(x.args[0]) == label and label in layout.width else n
+
+    def _slots(self, v: Visit, layout: Layout, x: Let | Carry) -> float:
+        """Issue slots of one execution."""
+        parts = self._parts(layout, x.id)
+        bound = [d for d in v.labels if d not in x.dims and parameter(d)]
+        if x.op.startswith(("Red", "Con")):
+            for d in bound:
+                n = self.program.lanes(d)
+                wide = any(layout.along(a) == d for a in x.args)
+                parts *= n / layout.width[d] if wide else n
+                if wide and isinstance(x, Let):
+                    parts += self._parts(layout, x.id) * 2 * np.log2(layout.width[d])
+            region = next((a for a in x.attrs if isinstance(a, Region)), None)
+            return float(parts * (len(region.body) if region else self.target.slots(str(x.attrs[0])) if x.op.startswith("Red") else 1))
+        if x.op in ("Scan", "ScanN"):
+            return float(np.prod([self.program.lanes(d) for d in self.program.lane_dims(x.dims)])) * LANE_SLOTS
+        fn = str(x.attrs[0]) if x.op in ("Un", "Bin", "Tri") else "default"
+        slots = self.target.slots(fn)
+        size = itemsize(x.dtype) if x.dtype in NUMPY else 8
+        f = layout.shape(x.id)
+        registers = max(1.0, f.width * size / self.target.vector_bytes) if f.width > 1 else 1.0
+        moved = sum(1.0 for a in x.args if f.vector and f.vector in layout.dims[a] and layout.along(a) != f.vector)
+        return parts * (slots * registers + moved * f.width * LANE_SLOTS)
+
+    def _access(self, v: Visit, view: str, ixs: tuple[Expr, ...], along: str, deps: tuple[int, ...], layout: Layout, store: bool) -> None:
+        dims = self.program.lane_dims(v.item.dims)
+        count = 1.0
+        for d in dims:
+            count *= self.program.lanes(d)
+        size = itemsize(self.program.abi.view(view).dtype)
+        if along:
+            varying = frozenset(k for k, i in enumerate(deps) if along in layout.dims[i])
+            dense = contiguous(ixs, axis_of(along), varying)
+            width = layout.width[along]
+            count = count / width * max(1.0, width * size / self.target.vector_bytes) if dense else count * LANE_SLOTS
+        if store:
+            self.stores += v.trips * count
+        else:
+            self.loads += v.trips * count
+        request = v.trips * self.instances * self.shape.product(tuple(dims), active=True) * size
+        unique = float(size)
+        for a in sorted({a for e in ixs for a in coords(e)}):
+            unique *= self.shape.extent(a)
+        whole = float(size)
+        for n in self.shape.dims(view):
+            whole *= n
+        unique = min(unique, request) if deps else min(unique, request, whole)
+        footprint = self._footprint(v, ixs, size)
+        run = self._run(v, ixs, size)
+        key = (view, ixs)
+        old = self.bytes.get(key, (0.0, 0.0, 0.0))
+        self.bytes[key] = old[0] + request * run, max(old[1], unique * run), max(old[2], footprint)
+
+    def _run(self, v: Visit, ixs: tuple[Expr, ...], size: int) -> float:
+        """How much more whole lines hold than what is used of them."""
+        axes = contiguous_axes(ixs)
+        if not axes or any(axis_of(t.label) in axes for t in v.loops) or self.owned & set(axes):
+            return 1.0
+        lanes = max((self.shape.active(d) for d in v.item.dims if axis_of(d) in axes), default=1.0)
+        return max(1.0, self.target.line_bytes / max(lanes * size, 1.0))
+
+    def _footprint(self, v: Visit, ixs: tuple[Expr, ...], size: int) -> float:
+        """Bytes that one instance touches."""
+        out = float(size)
+        for a in sorted({a for e in ixs for a in coords(e)}):
+            label = next((d for d in v.item.dims if axis_of(d) == a), "")
+            out *= self.shape.active(label) if a in self.owned and label else self.shape.extent(a)
+        return out
+
+    def _memory(self, cores: float) -> float:
+        t = self.target
+        fits_l2 = sum(f for _, _, f in self.bytes.values()) <= t.l2_bytes / 2
+        everything = sum(u for _, u, _ in self.bytes.values())
+        dram = l3 = 0.0
+        for (_, ixs), (request, unique, footprint) in self.bytes.items():
+            shared = bool(self.owned - {a for e in ixs for a in coords(e)})
+            again = request if not fits_l2 else min(request, footprint * self.instances)
+            if shared and unique <= t.l2_bytes / 2:
+                again = unique * cores
+            dram += unique if everything <= t.l3_bytes / 2 or not shared else min(again, request)
+            l3 += max(again, unique)
+        return max(dram / t.dram_bytes_per_s, l3 / (t.l3_bytes_per_s * cores)) * NS
+
+
+def _order_ns(t: Order) -> float:
+    """What finding an instance costs besides its digits: divisions, where an order is no product."""
+    own = {"TSwz": 30.0, "TInter": 4.0, "TRev": 1.0}.get(t[0], 0.0)
+    return own + sum(_order_ns(a) for a in t[1:] if isinstance(a, tuple))
+
+
+# ------------------------------------------------------------------------------------------------ additive weights
+class _Proxy:
+    def __init__(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: CpuTarget) -> None:
+        self.g, self.t, self.abi, self.m = graph, table, abi, target
+        self.clock = target.clock_hz / NS
+
+    def weights(self) -> Weights:
+        segments = segment_labels(self.g)
+        out = np.zeros((self.g.enodes, self.t.n))
+        scale: dict[int, Floats] = {}
+        memo: dict[Any, Floats] = {}
+        e = 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for c, ns in enumerate(self.g.classes):
+                for j, n in enumerate(ns):
+                    if n.op == "Seg":
+                        count = np.nan_to_num(self.t.product("pieces", segments[c, j]), nan=1.0, posinf=1.0)
+                        out[e], scale[e] = self.m.instance_ns * count, count
+                    elif n.op in ("TAx", "TProd", "TSwz", "TRev", "TInter"):
+                        rank = {"TSwz": 3.0, "TProd": 1.0, "TRev": 4.0, "TInter": 5.0, "TAx": 0.0}[n.op]
+                        out[e] = self.t.ones * TIE * rank
+                    elif n.op not in FREE and n.path != FN:
+                        key = (n.op, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids))
+                        if key not in memo:
+                            memo[key] = np.nan_to_num(self._node(c, n), nan=0.0, posinf=1e30)
+                        out[e] = memo[key]
+                    e += 1
+        return Weights(out, scale)
+
+    def _vectors(self, labels: tuple[str, ...], dtype: str) -> Floats:
+        """Vectors of a fragment, at least one operation; the widest label runs along them."""
+        width = max(self.m.vector_bytes // (itemsize(dtype) if dtype in NUMPY and dtype not in ("bool", "index") else 4), 1)
+        lanes = self.t.product("lanes", labels)
+        widest = self.t.ones
+        for x in labels:
+            widest = np.maximum(widest, np.minimum(self.t.lanes(x), width))
+        return np.asarray(np.maximum(lanes / np.maximum(widest, 1.0), 1.0))
+
+    def _node(self, c: int, n: ENode) -> Floats:
+        labels, dtype = n.labels or (), self.g.dtypes[c]
+        trips = self.t.trips(n.path, labels)
+        found = access(n)
+        if found:
+            view, ixs = found
+            size = itemsize(self.abi.view(view).dtype)
+            along = contiguous_axes(ixs)
+            vectors = self._vectors(tuple(x for x in labels if axis_of(x) in along), self.abi.view(view).dtype)
+            rest = self.t.product("lanes", tuple(x for x in labels if axis_of(x) not in along))
+            per = (self.m.stores_per_clock if n.op == "SStore" else self.m.loads_per_clock) * self.clock
+            used = self.t.product("active", labels) * size
+            form = {"wide": 0.0, "stream": 2.0, "keep": 3.0}.get(str(n.attrs[-1]), 1.0) if n.op == "FLoad" else 0.0
+            return np.asarray(trips * (vectors * rest / per + used / self.m.l3_bytes_per_s * NS * 0.5) + TIE * form)
+        if n.op in CONTRACTS:
+            return np.asarray(trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock))
+        slots = self.m.slots(function(n))
+        if n.op.startswith(("FRedN", "FScanN")):
+            slots = 6.0
+        if n.op.startswith("FScan"):
+            return np.asarray(trips * self.t.product("lanes", labels) * slots * LANE_SLOTS / (self.m.slots_per_clock * self.clock))
+        work = trips * self._vectors(labels, dtype) * slots / (self.m.slots_per_clock * self.clock)
+        chain = trips * self.m.latency_clocks / self.clock if n.op in LOOPS else 0.0
+        tree = 4.0 * trips / self.clock if n.op in LOOPS and "tree" in n.attrs else 0.0
+        return np.asarray(np.maximum(work, chain) + tree)
+
+
+def proxy_weights(graph: FrozenGraph, table: LabelTable, abi: Abi, target: CpuTarget, legal: Bools) -> Weights:
+    """The additive weights (ns of one core). `legal` is not needed: illegal pairs are masked by the caller."""
+    return _Proxy(graph, table, abi, target).weights()

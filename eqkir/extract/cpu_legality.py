@@ -1,0 +1,68 @@
+"""Which e-nodes are legal under which rows on a CPU.
+
+================  =======================================================================================================
+rule              an e-node is illegal under a row where …
+================  =======================================================================================================
+bound             … a parameter of its labels or of its loops has no value
+covers            … a ``W`` or ``MW`` fragment is not known to cover its extent
+lanes             … its fragment has more than `max_fragment_lanes` lanes
+registers         … its fragment takes more than `max_fragment_bytes`
+matrix            … it uses a matrix unit, which no CPU of this family has
+================  =======================================================================================================
+
+A contraction keeps its accumulators in registers, not its products, so the bound label does not count. Scalar traversals are always legal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from eqkir.base.dtypes import NUMPY, itemsize
+from eqkir.extract.features import CONTRACTS, free_labels, implementation
+from eqkir.extract.graph import ENode, FrozenGraph
+from eqkir.extract.labels import Bools, LabelTable
+from eqkir.extract.legality import Legality
+from eqkir.program.dag import FN
+from eqkir.targets.cpu import CpuTarget
+
+
+def cpu_legality(graph: FrozenGraph, table: LabelTable, target: CpuTarget) -> Legality:
+    """Legality of every e-node under every row of `table`."""
+    out = np.ones((graph.enodes, table.n), bool)
+    reasons: dict[str, int] = {}
+    cache: dict[object, tuple[Bools, dict[str, int]]] = {}
+    e = 0
+    for c, alternatives in enumerate(graph.classes):
+        for n in alternatives:
+            key = (n.op in CONTRACTS, n.op == "TAx" and n.attrs, n.labels, n.path, implementation(n), graph.dtypes[c])
+            if key not in cache:
+                ok, why = np.ones(table.n, bool), {}
+                for rule, good in _rules(graph, c, n, table, target):
+                    refused = int((ok & ~good).sum())
+                    if refused:
+                        why[rule] = refused
+                    ok = ok & good
+                cache[key] = ok, why
+            out[e], why = cache[key]
+            for rule, k in why.items():
+                reasons[rule] = reasons.get(rule, 0) + k
+            e += 1
+    return Legality(out, dict(sorted(reasons.items())))
+
+
+def _rules(graph: FrozenGraph, c: int, n: ENode, t: LabelTable, target: CpuTarget) -> Iterator[tuple[str, Bools]]:
+    own = n.labels or ((str(n.attrs[0]),) if n.op == "TAx" else ())
+    for x in (*own, *(p[1] for p in (n.path or ()) if n.path != FN)):
+        yield "bound", (t.lanes(x) > 0) & (t.step(x) > 0)
+    for x in own:
+        yield "covers", t.covers(x)
+    if not n.labels:
+        return
+    lanes = t.product("lanes", free_labels(n) if n.op in CONTRACTS else n.labels)
+    yield "lanes", lanes <= target.max_fragment_lanes
+    dtype = graph.dtypes[c] or (graph.dtypes[n.kids[0]] if n.kids else "")
+    yield "registers", lanes * (itemsize(dtype) if dtype in NUMPY else 4) <= target.max_fragment_bytes
+    if n.op in CONTRACTS and implementation(n) == "mma":
+        yield "matrix", np.zeros(t.n, bool)

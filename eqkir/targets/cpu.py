@@ -1,0 +1,122 @@
+"""The typed description of a CPU: what legality, rows, cost model, expansion and the native compiler read. Numbers live in ``data/*.json``.
+
+Units are in the field names. A *vector* is one register of `vector_bytes`; *slots* are issues of one vector (or scalar) operation.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+#: features that an instruction-set level needs, as the kernel names them
+LEVELS = {
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+    "x86-64-v3": ("avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
+}
+
+
+class CpuTarget(BaseModel):
+    """One CPU as one provider sees it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+    name: str
+    title: str
+    provider: Literal["mojo"]
+    cpu: str  # what the compiler is asked for: a name that it knows, or ``native``
+    rows: str  # name of the row file under ``rows/``
+    sources: dict[str, str]  # group of fields -> where the numbers are from
+
+    # execution
+    cores: int = Field(ge=1)
+    clock_hz: float = Field(gt=0)
+    vector_bytes: int = Field(ge=1)
+    vector_registers: int = Field(ge=1)
+    slots_per_clock: float = Field(gt=0)  # vector operations that one core starts in a clock
+    loads_per_clock: float = Field(gt=0)
+    stores_per_clock: float = Field(gt=0)
+    latency_clocks: float = Field(gt=0)  # of a dependent floating-point operation
+    op_slots: dict[str, float]  # function -> slots; "default" for the rest
+
+    # fragments (limits of the expansion)
+    max_fragment_lanes: int = Field(ge=1)
+    max_fragment_bytes: int = Field(ge=1)
+
+    # memory
+    l2_bytes: int = Field(ge=1)  # of one core
+    l3_bytes: int = Field(ge=1)  # of all
+    l3_bytes_per_s: float = Field(gt=0)  # one core
+    dram_bytes_per_s: float = Field(gt=0)  # all cores
+    line_bytes: int = Field(ge=1)
+
+    # fixed costs
+    launch_ns: float = Field(ge=0)  # a call with its join
+    instance_ns: float = Field(ge=0)  # digits and tests of one instance
+
+    @model_validator(mode="after")
+    def _whole(self) -> CpuTarget:
+        if "default" not in self.op_slots or min(self.op_slots.values()) <= 0:
+            raise ValueError("op_slots needs a positive 'default' and positive values")
+        return self
+
+    @property
+    def spec(self) -> str:
+        """``provider:name``."""
+        return f"{self.provider}:{self.name}"
+
+    @property
+    def compile_only(self) -> bool:
+        return False
+
+    @property
+    def arch(self) -> str:
+        return self.cpu
+
+    def slots(self, fn: str) -> float:
+        """Issue slots of one function on one vector."""
+        return self.op_slots.get(fn, self.op_slots["default"])
+
+    def vectors(self, value: int | str) -> int:
+        """A row's value as lanes: a number, or ``"4v"`` for four vectors of 32-bit lanes."""
+        return int(value) if isinstance(value, int) else int(value.removesuffix("v")) * self.vector_bytes // 4
+
+
+@cache
+def host_level() -> str:
+    """The highest level of `LEVELS` that this machine has, or an empty text."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    flags = set(next((line.split(":", 1)[1] for line in text.splitlines() if line.startswith("flags")), "").split())
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return ""
+    return next((level for level, needs in LEVELS.items() if flags.issuperset(needs)), "")
+
+
+def native(base: CpuTarget) -> CpuTarget:
+    """This machine: its own cores and caches, the compiler told ``native``, all else as in `base`."""
+    changed: dict[str, object] = {"name": "native", "title": f"this machine, like {base.title}", "cpu": "native"}
+    changed["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for level, field in ((2, "l2_bytes"), (3, "l3_bytes")):
+        size = _cache_bytes(level)
+        if size:
+            changed[field] = size
+    return base.model_copy(update=changed)
+
+
+def _cache_bytes(level: int) -> int:
+    """Size of a cache of the first core, 0 where it is not known."""
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            if (folder / "level").read_text().strip() == str(level):
+                text = (folder / "size").read_text().strip()
+                return int(text.removesuffix("K")) << 10 if text.endswith("K") else int(text.removesuffix("M")) << 20
+        except (OSError, ValueError):
+            continue
+    return 0
