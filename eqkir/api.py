@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eqkir.driver.outcome import Outcome
     from eqkir.kir.model import Kernel, Module
     from eqkir.program.model import Program
+    from eqkir.runtime.native import Bound, NativeKernel
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,28 @@ class KernelResult:
     manifest: dict[str, Any]
     report: dict[str, Any]
     candidates: tuple[Candidate, ...] = ()
+    folder: Path | None = None
+
+    @cached_property
+    def native(self) -> NativeKernel:
+        """The kernel's native code, loaded (targets ``mojo:…``; see docs/providers.md). Raises EqkirError EQK-RUN-ARTIFACT."""
+        from eqkir.driver import codes
+        from eqkir.runtime.native import LoadError
+        from eqkir.runtime.native import load as load_native
+
+        if self.folder is None:
+            raise fail(codes.ARTIFACT, f"{self.kernel} has no folder: optimize with `out`, then load", stage="load")
+        try:
+            return load_native(self.folder)
+        except LoadError as e:
+            raise fail(codes.ARTIFACT, str(e), stage="load") from None
+
+    def bind(self, *arguments: Any, **named: Any) -> Bound:
+        """Native code with its arguments, checked once: numpy arrays in the order of the views, then scalars, or by name.
+
+        The result runs the kernel whenever it is called. Raises TypeError and ValueError for arguments that do not fit.
+        """
+        return self.native.bind(*arguments, **named)
 
     def __repr__(self) -> str:
         cost = "" if self.cost is None else f", cost {self.cost:g} {self.report.get('cost_unit') or ''}".rstrip()
@@ -173,16 +196,17 @@ def load(folder: str | Path) -> KernelResult:
     folder = Path(folder)
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        texts = {n: (folder / n).read_text(encoding="utf-8") for n in ("kernel.py", "program.json", "report.json")}
+        source = "kernel.mojo" if str(manifest["target"]).startswith("mojo:") else "kernel.py"
+        texts = {n: (folder / n).read_text(encoding="utf-8") for n in (source, "program.json", "report.json")}
         report, digests = json.loads(texts["report.json"]), manifest["digests"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise fail(codes.ARTIFACT, f"{folder}: {type(e).__name__}: {e}", stage="load") from None
-    for name, key in (("kernel.py", "source"), ("program.json", "program")):
+    for name, key in ((source, "source"), ("program.json", "program")):
         if digest(texts[name]) != digests.get(key):
             raise fail(codes.ARTIFACT, f"{folder / name} is not the file that the manifest speaks of", stage="load")
     return KernelResult(
-        manifest["kernel"], report.get("file", ""), report.get("status", "ok"), report.get("stage", "done"), (), texts["kernel.py"],
-        texts["program.json"], manifest, report,
+        manifest["kernel"], report.get("file", ""), report.get("status", "ok"), report.get("stage", "done"), (), texts[source],
+        texts["program.json"], manifest, report, folder=folder,
     )  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def fit(p: Polynomial) -> tuple[list[Any], Any]:
         done.append(keep)
         left = [y - keep * x**at for x, y in zip(nodes, left, strict=True)]
     grid = [(p.a + p.b) / 2 + (p.b - p.a) / 2 * mp.cos(mp.pi * k / 300) for k in range(301)]
-    error = max(abs(p.weight(x) * (mp.polyval(done[::-1], x) - p.f(x))) for x in grid)
+    error = max(abs(p.weight(x) * (sum(c * x**k for k, c in enumerate(done)) - p.f(x))) for x in grid)
     return done, error
 
 

@@ -99,7 +99,7 @@ def check(
 @app.command()
 def run(
     file: Annotated[Path, typer.Argument(help="a KIR file, or a program.json for the engine `program`")],
-    engine: Annotated[str, typer.Option("--engine", help="reference, program, interpreter or gpu")] = "reference",
+    engine: Annotated[str, typer.Option("--engine", help="reference, program, interpreter, gpu or native")] = "reference",
     kernel: OneKernel = None,
     seed: Seed = 0,
     inputs: Annotated[Path | None, typer.Option("--inputs", help="an .npz with one array a view that is read")] = None,

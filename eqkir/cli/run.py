@@ -24,7 +24,7 @@ from eqkir.driver.shapes import check_memory
 if TYPE_CHECKING:
     from eqkir.kir.model import Kernel
 
-ENGINES = ("reference", "program", "interpreter", "gpu")
+ENGINES = ("reference", "program", "interpreter", "gpu", "native")
 
 
 def main(
@@ -34,6 +34,10 @@ def main(
     """Run, compare, print; 1 when the result lies outside the envelope."""
     if engine not in ENGINES:
         raise fail(codes.USAGE, f"unknown engine {engine!r}", accepted=", ".join(ENGINES), stage="options")
+    if engine == "native" and options.provider != "mojo":
+        if options.target != Options().target:
+            raise fail(codes.USAGE, f"{options.target} has no native code", accepted="--target mojo:native", stage="options")
+        options = replace(options, target="mojo:native")
     if save:
         writable_file(save)
     if programs.is_program(file):
@@ -69,7 +73,7 @@ def main(
 
         if warning := stop_warning(c.outcome):
             print(warning, file=sys.stderr)
-        make(engine, c.program)(mine, symbols)
+        make(engine, c.program, options.target)(mine, symbols)
     seconds = time.perf_counter() - start
     outputs = {n: a.array() for n in expected if isinstance(a := mine[n], ViewArg)}
     verdict = compare(expected, outputs)

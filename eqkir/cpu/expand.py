@@ -24,7 +24,7 @@ from eqkir.program.model import Item, Let, Loop, Order, Program, Segment, Store,
 from eqkir.program.ops import label_of
 
 #: statements of one group beyond which an expansion is refused: compilation would take minutes
-MAX_STATEMENTS = 12_000
+MAX_STATEMENTS = 8_000
 #: instances that one task should have at least, where a row does not say
 GRAIN = 1
 

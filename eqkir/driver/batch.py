@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from eqkir.base.diagnostics import Diagnostic
+from eqkir.base.diagnostics import Diagnostic, EqkirError
 from eqkir.driver import codes, pool
 from eqkir.driver.artifacts import write_kernel
 from eqkir.driver.bundle import scratch, write_bundle
@@ -37,6 +37,8 @@ def optimize(
     todo = [t for t in tasks if isinstance(t, Task)]
     finished: dict[Task, Outcome] = {}
     batched = [c for c in options.checks if c in BATCHED]
+    if options.provider == "mojo" and out and not batched and _compiler():
+        batched = ["compile"]  # artifacts hold native code
     names = folder_names(tasks)
     position = 0
 
@@ -119,9 +121,21 @@ def _finish(o: Outcome, names: dict[tuple[str, str | None], str], options: Optio
     elif out and o.program:
         try:
             write_kernel(out / names[o.file, o.kernel], o.source, o.program, o.manifest, o.report(), o.file_name)
+            if o.ok and o.library:
+                from eqkir.driver.native import write
+
+                write(out / names[o.file, o.kernel], o, options)
+        except EqkirError as e:
+            o.fail(*e.diagnostics)
         except OSError as e:
             o.fail(Diagnostic(codes.PATH, f"cannot write the artifacts: {e}", file=o.file))
     return o
+
+
+def _compiler() -> bool:
+    from eqkir.emit.mojo import toolchain
+
+    return toolchain.available()
 
 
 def _kernel_text(o: Outcome) -> str:

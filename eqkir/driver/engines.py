@@ -11,16 +11,21 @@ from eqkir.kir.memory import ViewArg
 from eqkir.program.model import Program
 
 
-def engine(name: str, program: Program) -> numeric.Engine:
-    """``program`` (numpy, every check on), ``interpreter`` (Triton's, on the emitted source) or ``gpu`` (through torch).
+def engine(name: str, program: Program, target: str = "") -> numeric.Engine:
+    """``program`` (numpy, every check on), ``interpreter`` (Triton's, on the emitted source), ``gpu`` (through torch) or ``native``
+    (compiled for `target` and called through the runtime, with its threads).
 
     Raises EqkirError EQK-RUN-EXTRA when the engine's package is missing, EQK-RUN-USAGE for another name. An engine raises EqkirError for
     what goes wrong while it runs.
     """
     if name == "program":
         return numeric.interpreter(program)
+    if name == "native":
+        from eqkir.driver.native import through_runtime
+
+        return through_runtime(program, target)
     if name not in ("interpreter", "gpu"):
-        raise fail(codes.USAGE, f"unknown engine {name!r}", accepted="program, interpreter, gpu", stage="options")
+        raise fail(codes.USAGE, f"unknown engine {name!r}", accepted="program, interpreter, gpu, native", stage="options")
     try:
         import triton  # noqa: F401
     except ModuleNotFoundError:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqkir.base.diagnostics import Diagnostic, EqkirError
+from eqkir.base.diagnostics import Diagnostic, EqkirError, fail
 from eqkir.driver import codes, numeric, pool, programs
 from eqkir.driver.chain import Chain
 from eqkir.driver.checks import array_of
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from eqkir.driver.batch import Progress
     from eqkir.emit.mojo.artifact import TaskArtifact
     from eqkir.emit.mojo.build import Built
+    from eqkir.program.model import Program
 
 #: kernels that are compiled together
 BATCH = 16
@@ -57,6 +60,7 @@ def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: 
                 o.checks["compile"] = "failed"
                 o.fail(*found.diagnostics)
             else:
+                o.library = (found.library, found.key)
                 record(o, "compile", True, {"cpu": p.target.cpu})
                 built.append((o, found))
                 o.stage = "done"
@@ -64,6 +68,19 @@ def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: 
             progress("compile", min(at + BATCH, len(pairs)), len(pairs))
     if "native" in names:
         _native(built, options, max(1, jobs), progress)
+
+
+def write(folder: Path, o: Outcome, options: Options) -> None:
+    """Native code of a kernel that was compiled, and what `eqkir.load` needs, beside its artifacts. Raises EqkirError, OSError."""
+    from eqkir.driver.provider import MojoProvider, provider
+    from eqkir.emit.mojo import native
+    from eqkir.emit.mojo.build import build_one
+    from eqkir.emit.mojo.pool import pool_library
+
+    p = provider(options.target)
+    assert isinstance(p, MojoProvider)
+    made = p.spell(programs.loads(o.program)).native
+    native.write(folder, made, p.target.cpu, build_one(made.module, p.target.cpu), pool_library(p.target.cpu))
 
 
 def _native(built: Sequence[tuple[Outcome, Built]], options: Options, jobs: int, progress: Progress | None) -> None:
@@ -108,6 +125,41 @@ def engine(artifact: TaskArtifact, built: Built, seed: int) -> numeric.Engine:
         arrays: dict[str, np.ndarray[Any, Any]] = {k: array_of(a) for k, a in args.items() if isinstance(a, ViewArg)}
         scalars = {k: a for k, a in args.items() if not isinstance(a, ViewArg)}
         Launch(artifact.tasks, arrays, scalars, symbols, seed).call(built, rng)
+        return {k: a for k, a in args.items() if isinstance(a, ViewArg)}
+
+    return go
+
+
+def through_runtime(program: Program, target: str) -> numeric.Engine:
+    """Native code as a user calls it: an artifact folder, loaded, called with its pool of threads. The folder is gone afterwards.
+
+    Raises EqkirError EQK-MOJ-… when the code cannot be made; the engine raises EQK-RUN-CHECK for arguments that the kernel refuses.
+    """
+    from eqkir.driver.provider import MojoProvider, provider
+    from eqkir.emit.mojo import native
+    from eqkir.emit.mojo.build import build_one
+    from eqkir.emit.mojo.pool import pool_library
+    from eqkir.runtime.native import LoadError, load
+
+    p = provider(target)
+    assert isinstance(p, MojoProvider)
+    artifact = p.spell(program)
+    told = artifact.native
+    library, pool_code = build_one(artifact.module, p.target.cpu), pool_library(p.target.cpu)
+    with tempfile.TemporaryDirectory(prefix="eqkir-run-") as folder:
+        native.write(Path(folder), told, p.target.cpu, library, pool_code)
+        try:
+            kernel = load(folder)
+        except LoadError as e:
+            raise fail(codes.CHECK, str(e), stage="run") from None
+
+    def go(args: Mapping[str, Any], symbols: Mapping[str, int]) -> Mapping[str, ViewArg]:
+        views = [v.name for v in program.abi.views if v.role != "workspace"]
+        values = [array_of(args[n]) if isinstance(args[n], ViewArg) else args[n] for n in (*views, *(s.name for s in program.abi.scalars))]
+        try:
+            kernel(*values)
+        except (TypeError, ValueError) as e:
+            raise fail(codes.CHECK, str(e), stage="run") from None
         return {k: a for k, a in args.items() if isinstance(a, ViewArg)}
 
     return go

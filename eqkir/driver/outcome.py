@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from eqkir.base.diagnostics import Diagnostic
@@ -40,6 +41,7 @@ class Outcome:
     details: dict[str, Any] = field(default_factory=dict)
     memory_bytes: int = 0  # peak of the worker and of what it started
     candidates: list[dict[str, Any]] = field(default_factory=list)  # source, program_json, manifest, cost of the `top` best
+    library: tuple[Path, str] | None = None  # compiled code in the cache and its key
     bundle: str = ""
     traceback: str = ""
     refusals: tuple[Diagnostic, ...] = ()  # the diagnostics as objects

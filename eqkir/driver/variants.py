@@ -42,7 +42,8 @@ def best(chain: Chain, top: int, emit: Any, kir_digest: str) -> list[dict[str, A
     programs = [(chain.choice.cost.total, chain.program)]
     for total, row_index, _, c in sorted(ranked, key=lambda x: x[:3]):
         row = p.rows[row_index]
-        programs.append((total, decode(graph, c.selection, chain.abstract, row.values, row.launch)))
+        program = decode(graph, c.selection, chain.abstract, row.values, row.launch)
+        programs.append((total, replace(program, implementations=row.implementations)))
     for total, program in programs:
         if len(out) >= top:
             break

@@ -223,7 +223,8 @@ class _Chooser:
         """The program as it would be chosen: decoded under its own row."""
         row = self.p.rows[x.candidate.row]
         try:
-            return self.decode(self.graph, x.candidate.selection, row.values, row.launch)
+            program = self.decode(self.graph, x.candidate.selection, row.values, row.launch)
+            return replace(program, implementations=row.implementations)
         except ScheduleError as e:
             return f"decode: {e}"
         except EqkirError as e:

@@ -9,8 +9,9 @@ A row template (``targets/rows/mojo-cpu.json``) is chosen by axis roles (`eqkir.
 ``scan``    chunk of all other loops, and of slices
 
 Every block parameter of a program is owned by exactly one of them; owned axes of another kind (batches) go one by one. Values are lanes, or
-vectors of 32-bit lanes (``"4v"``). The cartesian product of a template's lists is taken (``outer`` lists values of M and N that belong
-together), templates take turns up to the file's limit, equal rows are kept once.
+vectors of 32-bit lanes (``"4v"``). The rows of a template have one set of ``implementations``, by name and of distinct kinds: each
+structured operation needs exactly one member that applies. The cartesian product of a template's lists is taken (``outer`` lists values
+of M and N that belong together), templates take turns up to the file's limit, equal rows are kept once.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from itertools import product
 from typing import Any
 
 from eqkir.base.diagnostics import fail, register
+from eqkir.cpu.implementations import declarations
 from eqkir.extract.extents import Extents, next_pow2
 from eqkir.extract.roles import axis_roles
 from eqkir.extract.rows import PARAMETERS, Row, matches
@@ -81,9 +83,23 @@ def shared_values(template: Mapping[str, Any], target: CpuTarget) -> Iterator[di
             yield {k: target.vectors(v) for k, v in {**outer, **dict(zip(lists, values, strict=True))}.items()}
 
 
+def implementation_set(template: Mapping[str, Any]) -> tuple[str, ...]:
+    """The implementations of a template's rows. Raises EqkirError EQK-EXTRACT-ROW for an unknown one, and for two of one kind."""
+    known, kinds = declarations(), dict[str, str]()
+    for name in template["implementations"]:
+        if name not in known:
+            accepted = " ".join(sorted(known))
+            raise fail(MALFORMED, f"row {template['name']}: no implementation {name}", accepted=accepted, stage="extract")
+        other = kinds.setdefault(known[name].kind, name)
+        if other != name:
+            raise fail(MALFORMED, f"row {template['name']}: {other} and {name} are of one kind", accepted="one of a kind", stage="extract")
+    return tuple(template["implementations"])
+
+
 def _rows(
     template: Mapping[str, Any], abstract: Abstract, target: CpuTarget, extents: Extents, roles: Mapping[str, frozenset[str]]
 ) -> Iterator[Row]:
+    names = implementation_set(template)
     left = any("left" in roles[a.name] and a.kind == "own" and "contiguous" not in roles[a.name] for a in abstract.axes)
     for shared in shared_values(template, target):
         bindings: dict[str, int] = {}
@@ -95,7 +111,7 @@ def _rows(
                     bindings[f"{letter}:{a.name}"] = n if letter == "F" or bound is None else min(n, next_pow2(bound))
         for i in range(sum(len(phase) for g in abstract.groups for phase in g.phases)):  # no more segments than puts
             bindings[f"G:g{i}"], bindings[f"P:g{i}"] = 8, 1 << (4 * target.cores).bit_length() - 1
-        yield Row(tuple(sorted(bindings.items())), (("grain", shared["grain"]),), template["name"])
+        yield Row(tuple(sorted(bindings.items())), (("grain", shared["grain"]),), template["name"], names)
 
 
 def _cover(axis: Axis, extents: Extents, target: CpuTarget) -> int | None:

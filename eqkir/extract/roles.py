@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from eqkir.base.dtypes import itemsize
 from eqkir.base.expr import Expr, coords
 from eqkir.extract.extents import Extents
+from eqkir.program.abi import is_member, slice_axis
 from eqkir.program.abstract import BOUND, Abstract, Put, bound_axis
 
 #: largest extents of the roles ``short`` and ``narrow``
@@ -69,7 +70,7 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         roles[x].add("searched")
         for m in confined:
             roles[m.row].add("packed")
-    for seg, members in ((x.removesuffix(".m"), x) for x in sorted(roles) if x.endswith(".m")):
+    for seg, members in ((slice_axis(x), x) for x in sorted(roles) if is_member(x)):
         if seg in roles:  # a slice's parameters are those of its members
             roles[seg] |= roles[members] - {"mem"}
     for ax in abstract.axes:

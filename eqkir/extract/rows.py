@@ -40,6 +40,7 @@ class Row:
     bindings: tuple[tuple[str, int], ...]
     options: tuple[tuple[str, int], ...]
     template: str
+    implementations: tuple[str, ...] = ()  # CPU family: names of those that expand structured operations, one of each kind
 
     @property
     def values(self) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from eqkir.base.expr import Expr, Sym
@@ -65,7 +67,8 @@ class Axis:
 
     kind ``own``: an instance axis; ``loop``: traversed inside an instance; ``strict``: traversed one by one, in order; ``seg``:
     traversed in
-    contiguous nonempty slices; ``mem``: the members of the slice of its seg axis (``c0.m`` belongs to ``c0``; absolute coordinates);
+    contiguous nonempty slices; ``mem``: the members of the slice of its seg axis (``c0.m`` belongs to ``c0``, and ``c0.m1 c0.m2`` …
+    where several run through the slice at once; absolute coordinates);
     ``while``: as long as a condition holds (the extent is unused).
     """
 
@@ -105,6 +108,40 @@ TRAVERSALS = {
 STEPS = {"L1": None, "LC": "C", "S1": None, "SC": "C", "N1": None, "NC": "C", "R1": None, "RC": "C"}
 
 
+_MEMBER = re.compile(r"\.m[0-9]*$")
+
+
+def is_member(axis: str) -> bool:
+    """Whether an axis has the members of a slice: ``c0.m``, ``c0.m1``."""
+    return _MEMBER.search(axis) is not None
+
+
+def slice_axis(axis: str) -> str:
+    """The seg axis of a mem axis, any other axis as it is: ``"c0.m1"`` -> ``"c0"``."""
+    return _MEMBER.sub("", axis)
+
+
+def member_axis(seg: str, n: int = 0) -> str:
+    """The n-th mem axis of a seg axis: ``c0.m``, ``c0.m1``, …"""
+    return f"{seg}.m{n or ''}"
+
+
+def members_of(seg: str, axes: Iterable[str]) -> tuple[str, ...]:
+    """The mem axes of a seg axis among `axes`, in their order."""
+    return tuple(a for a in axes if is_member(a) and slice_axis(a) == seg)
+
+
+def member_labels(label: str, axes: Iterable[str]) -> tuple[str, ...]:
+    """The labels of a slice's mem axes: ``"c0:SC"`` -> ``("c0.m:MC",)``; none for any other label. `axes`: those of the program."""
+    t = traversal(label)
+    return tuple(f"{a}:M{t[1]}" for a in members_of(axis_of(label), axes)) if t in ("S1", "SC", "SW") else ()
+
+
+def slice_label(member: str) -> str:
+    """The slice of a member label: ``"c0.m1:MC"`` -> ``"c0:SC"``."""
+    return f"{slice_axis(axis_of(member))}:S{traversal(member)[1]}"
+
+
 def axis_of(label: str) -> str:
     """``"c0:LC"`` -> ``"c0"``."""
     return label.split(":", 1)[0]
@@ -135,7 +172,7 @@ def wide(label: str) -> str:
 def parameter(label: str) -> str | None:
     """The physical parameter that gives a label its lanes: ``"c0:LC"`` and ``"c0.m:MC"`` -> ``"C:c0"``; None where it has one lane."""
     p = TRAVERSALS[traversal(label)]
-    return f"{p}:{axis_of(label).removesuffix('.m')}" if p else None
+    return f"{p}:{slice_axis(axis_of(label))}" if p else None
 
 
 def step_parameter(label: str) -> str | None:

@@ -42,7 +42,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from eqkir.base.expr import Expr, coords
-from eqkir.program.abi import Abi, Axis
+from eqkir.program.abi import Abi, Axis, slice_axis
 
 if TYPE_CHECKING:
     from eqkir.program.ranges import Ranges
@@ -184,7 +184,7 @@ def with_slices(p: Abstract) -> Abstract:
 def axes_in(e: Expr) -> frozenset[str]:
     """Axes that an index expression depends on: a member's coordinate depends on its slice besides."""
     found = coords(e)
-    return found | {a.removesuffix(".m") for a in found}
+    return found | {slice_axis(a) for a in found}
 
 
 #: structured operations -> position of the bound axis in attrs

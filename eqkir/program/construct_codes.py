@@ -56,8 +56,8 @@ SCAN = register(
     "A scan is read along its own axis, or kept in a workspace; inside an ordered loop no workspace is filled.",
 )  # fmt: skip
 SLICE = register(
-    "EQK-CON-SLICE", "a slice of a fold is used along two axes, or merged with another axis",
-    "Values of a slice have one axis of the slice's extent; it is reduced, or it is the axis of an output.",
+    "EQK-CON-SLICE", "a slice of a fold is merged with another axis, or its state is read along an axis that is reduced inside",
+    "Each axis of a slice's extent is reduced or is the axis of an output. A state in emit is read at the output's own coordinates.",
 )  # fmt: skip
 ATOMIC = register(
     "EQK-CON-ATOMIC", "a scattered reduction without an atomic form", "Scattered reductions are constructed by: add max min and or xor.",

@@ -55,7 +55,7 @@ class Env:
         self.axes: frozenset[str] = axes | parent.axes if parent else axes  # axes that the loops traverse
         self.steps = ""  # the axis of an ordered loop
         self.domains: dict[str, tuple[Expr, int, Expr]] = {}
-        self.slices: dict[str, tuple[Expr, str]] = {}  # extent of a slice -> (coordinate, mem axis)
+        self.slices: dict[str, str] = {}  # extent of a slice -> its seg axis
 
     def home(self, depth: int) -> Env:
         """The environment of a value with so many loops around it."""
@@ -65,7 +65,7 @@ class Env:
             e = e.parent
         return e
 
-    def slice(self, name: str) -> tuple[Expr, str] | None:
+    def slice(self, name: str) -> str | None:
         e: Env | None = self
         while e is not None:
             if name in e.slices:

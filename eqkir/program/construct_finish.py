@@ -12,7 +12,7 @@ from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import literal
 from eqkir.base.expr import Coord, Expr, floordiv, substitute
 from eqkir.kir.model import Buffer
-from eqkir.program.abi import Abi, Axis, ViewParam
+from eqkir.program.abi import Abi, Axis, ViewParam, is_member, member_axis, members_of
 from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, axes_in, bound_axis
 from eqkir.program.construct_codes import ATOMIC, LOOP_STORE, ORDER, STAGE
 from eqkir.program.construct_effect import Effect
@@ -216,7 +216,7 @@ class _Names:
             plain = self.done.get((), {})
             self.done[level] = {a: plain[a] for a in plain if a in self.own or a in self.ordered}
             for a in self.order:
-                if not a.endswith(".m") and a not in self.done[level]:
+                if not is_member(a) and a not in self.done[level]:
                     self.name(a, self.done[level])
         return self.done[level]
 
@@ -227,13 +227,12 @@ class _Names:
         if a not in self.ordered:
             n = self.seen[kind, extent] = self.seen.get((kind, extent), -1) + 1
         if (kind, extent, n) not in axes:
-            count = sum((k == "own") == (kind == "own") for k, _, _ in axes if k != "mem")
-            new = axes[kind, extent, n] = Axis(f"{'i' if kind == 'own' else 'c'}{count}", extent, kind)
-            if kind == "seg":
-                axes["mem", extent, n] = Axis(f"{new.name}.m", extent, "mem")
+            count = sum((k == "own") == (kind == "own") for k, _, _ in axes if not k.startswith("mem"))
+            axes[kind, extent, n] = Axis(f"{'i' if kind == 'own' else 'c'}{count}", extent, kind)
         out[a] = axes[kind, extent, n].name
-        if kind == "seg":
-            out[f"{a}.m"] = f"{out[a]}.m"
+        for k, m in enumerate(members_of(a, v.kind_of) if kind == "seg" else ()):
+            out[m] = member_axis(out[a], k)
+            axes.setdefault((f"mem{k}", extent, n), Axis(out[m], extent, "mem"))
 
 
 #: the copy of a loaded value: its workspace, its axes, its version

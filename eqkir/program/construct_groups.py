@@ -8,6 +8,7 @@ from dataclasses import replace
 from eqkir.analysis.worksets import Read, Write, conflict, instance_axes, separates
 from eqkir.base.diagnostics import fail, register
 from eqkir.base.expr import Coord, Expr, coords
+from eqkir.program.abi import members_of
 from eqkir.program.abstract import BOUND, Abstract, axes_in, bound_axis
 from eqkir.program.construct_codes import LOOP_STORE, STAGE
 from eqkir.program.construct_effect import Effect
@@ -135,7 +136,7 @@ def named(v: Values, e: Effect, own: Sequence[str], add: Callable[[str, Expr], E
 def copy_axes(p: Abstract, load: int, own: tuple[str, ...], steps: Sequence[str] = ()) -> tuple[str, ...]:
     """Axes of the workspace that keeps a loaded value inside some ordered loops: the instances', then the value's own."""
     free = p.free(load).difference(own, steps)
-    return (*own, *sorted((a for a in free if f"{a}.m" not in free), key=number))
+    return (*own, *sorted((a for a in free if not members_of(a, free)), key=number))
 
 
 # ------------------------------------------------------------------------------------------------ facts of a store

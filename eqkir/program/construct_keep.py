@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from eqkir.base.diagnostics import fail
 from eqkir.base.expr import Coord, Expr, coords
+from eqkir.program.abi import members_of, slice_axis
 from eqkir.program.abstract import axes_in
 from eqkir.program.construct_codes import SCAN, SLICE, STAGE
 from eqkir.program.construct_effect import Effect
@@ -72,11 +73,11 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
             place.append(Coord(a))
             where.append(v.fold(mirror - e) if a in coords(offset) else v.fold(e - offset))
             shape.append(v.extent_of[a])
-            used |= {a, a.removesuffix(".m")}
+            used |= {a, slice_axis(a)}
     steps = [r for r, x in v.ordered.items() if x.axis in free]
     inner = v.effects.around((*v.effects.loops[steps[-1]].outer, steps[-1])) if steps else ()
     for a in sorted(free - used - set(v.stepped(inner)), key=number):
-        if f"{a}.m" in free:
+        if members_of(a, free):
             continue
         if v.kind_of[a] == "seg":
             raise fail(SLICE, "a state of slices is read inside another loop", pointer, stage=STAGE)
@@ -102,10 +103,10 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
     return load
 
 
-def number(axis: str) -> tuple[int, int, bool]:
-    """Order of construction's axis names ``a<pool>.<number>`` (``.m`` for members)."""
-    a, b = axis.removesuffix(".m")[1:].split(".")
-    return int(a), int(b), axis.endswith(".m")
+def number(axis: str) -> tuple[int, int, int]:
+    """Order of construction's axis names ``a<pool>.<number>`` (then ``.m``, ``.m1``, … for members)."""
+    a, b, *mem = axis[1:].split(".")
+    return int(a), int(b), 1 + int(mem[0][1:] or 0) if mem else 0
 
 
 def needed(v: Values, stores: Sequence[Effect]) -> list[Effect]:

@@ -13,6 +13,7 @@ from typing import Any
 from eqkir.analysis.coords import normal
 from eqkir.base.diagnostics import fail
 from eqkir.base.expr import Coord, Expr, substitute
+from eqkir.program.abi import is_member, member_axis, members_of
 from eqkir.program.abstract import BOUND, Abstract, VNode, axes_in, bound_axis
 from eqkir.program.construct_codes import NODES, STAGE, STEP_LIMIT
 from eqkir.program.construct_states import below, copied
@@ -26,7 +27,7 @@ Tiers = tuple[frozenset[str], ...]
 def scanned(p: Abstract, roots: Sequence[int]) -> frozenset[str]:
     """Axes along which values below are scanned."""
     found = {scan_axis(p.nodes[i]) for i in below(p, roots) if p.nodes[i].op in SCANS}
-    return frozenset(a for a in found if not a.endswith(".m"))  # a scan along a slice stays inside it
+    return frozenset(a for a in found if not is_member(a))  # a scan along a slice stays inside it
 
 
 def tiers(ixs: Sequence[Expr], own: Iterable[str], last: frozenset[str] = frozenset()) -> Tiers:
@@ -34,7 +35,7 @@ def tiers(ixs: Sequence[Expr], own: Iterable[str], last: frozenset[str] = frozen
     seen = {*own, *last}
     out: list[frozenset[str]] = []
     for e in ixs:
-        new = frozenset(a for a in axes_in(e) if not a.endswith(".m")) - seen
+        new = frozenset(a for a in axes_in(e) if not is_member(a)) - seen
         seen |= new
         out += [new] if new else []
     named = dict.fromkeys(a for e in ixs for a in sorted(axes_in(e)) if a in last)
@@ -47,7 +48,7 @@ def operands(p: Abstract, i: int, path: Tiers) -> Iterator[tuple[int, Tiers]]:
     loops = ("Fold", "While", "State", "WState")
     c = n.attrs[1] if n.op in ("RedN", "ScanN") else n.attrs[2] if n.op in loops else 0
     inner = path
-    if n.op in BOUND and not bound_axis(n).endswith(".m"):
+    if n.op in BOUND and not is_member(bound_axis(n)):
         inner = (*path, frozenset((bound_axis(n),)))
     for k, a in enumerate(n.args):
         match n.op:
@@ -98,7 +99,7 @@ def misplaced(p: Abstract, stores: Iterable[tuple[tuple[int, ...], Tiers]]) -> l
     for i, path in places(p, stores):
         n = p.nodes[i]
         source = p.nodes[n.args[0]] if n.op == "Pick" else n
-        inside = source.op in SCANS and scan_axis(source).endswith(".m")
+        inside = source.op in SCANS and is_member(scan_axis(source))
         if source.op in SCANS and not inside and n.op != "ScanN" and (not path or path[-1] != {scan_axis(source)}):
             out[i] = None
     return sorted(out)
@@ -146,7 +147,9 @@ class Renamer:
         loopy = ("Fold", "While", "State", "WState")
         changing = [n.attrs[1] for i in nodes if (n := self.p.nodes[i]).op in loopy and old in self.p.free(i)]
         names = {y: f"{y}:{old}>{new}" for y in (*loops, *changing)}
-        to = {old: new, f"{old}.m": f"{new}.m"}
+        to = {old: new}
+        for k, a in enumerate(members_of(old, tuple(self.v.kind_of))):
+            to[a] = self.v.members(new, [member_axis(new, j) for j in range(k)])
         env: dict[Expr, Expr] = {Coord(a): Coord(b) for a, b in to.items()}
         memo: dict[int, int] = {}
         for i in nodes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -14,7 +14,7 @@ from eqkir.base.expr import FALSE, ONE, TRUE, ZERO, Coord, Dep, Expr, Int, Sym, 
 from eqkir.kir.extents import Extents
 from eqkir.kir.model import Kernel, RegionFold, RegionScan, Scalar
 from eqkir.kir.types import DomainType, Type
-from eqkir.program.abi import Abi
+from eqkir.program.abi import Abi, member_axis
 from eqkir.program.abstract import Abstract, axes_in
 from eqkir.program.construct_codes import CONSTEXPR, EXPR_LIMIT, EXPRESSION, EXTENT, NODE_LIMIT, NODES, SLICE, STAGE
 from eqkir.program.construct_env import ROOT, Env, Ixs
@@ -139,10 +139,11 @@ class Nodes:
         if extent == ONE:
             return ZERO, None
         if extent.op == "sym" and extent.args[0] in self._slices:
-            found = self.env.slice(extent.args[0])
-            if found is None or found[1] in avoid or kind != "loop":
-                raise fail(SLICE, "a slice is used along two axes", accepted="one axis of the slice's extent", stage=STAGE)
-            return found
+            seg = self.env.slice(extent.args[0])
+            if seg is None or kind != "loop":
+                raise fail(SLICE, "a slice is used outside of its region, or step by step", accepted="its indices inside", stage=STAGE)
+            mem = self.members(seg, avoid)
+            return self.coordinate(mem), mem
         if self.is_slice(extent):
             raise fail(SLICE, f"an axis of extent {extent}", accepted="one axis of the slice's extent", stage=STAGE)
         name = self.axis(extent, avoid, kind, owner)
@@ -160,14 +161,20 @@ class Nodes:
         return Coord(axis)
 
     def slices(self, extent: Expr, avoid: AbstractSet[str]) -> tuple[str, str]:
-        """A seg axis and its mem axis."""
+        """A seg axis and its first mem axis."""
         seg = self.axis(extent, avoid, "seg")
-        mem = f"{seg}.m"
+        return seg, self.members(seg, ())
+
+    def members(self, seg: str, avoid: Container[str]) -> str:
+        """The lowest-numbered mem axis of a seg axis that is not in `avoid`."""
+        n = 0
+        while (mem := member_axis(seg, n)) in avoid:
+            n += 1
         if mem not in self.extent_of:
             self.extent_of[mem], self.kind_of[mem], self.pool_of[mem] = self.extent_of[seg], "mem", self.pool_of[seg]
             if seg in self.regions:
                 self.regions[mem] = self.regions[seg]
-        return seg, mem
+        return mem
 
     def axes_of(self, e: Expr) -> frozenset[str]:
         """Axes that an index expression depends on, through data too."""

@@ -1,6 +1,7 @@
 """Folds and scans over slices of a domain: a `Fold` over a ``seg`` axis whose slices have a ``mem`` axis.
 
-A value of a slice is indexed, along the slice, by positions in the whole domain. A slice of which no coordinate is a member (of a
+A value of a slice is indexed, along the slice, by positions in the whole domain. Where several axes run through one slice at once (each
+point beside each other point), each is a ``mem`` axis of its own. A slice of which no coordinate is a member (of a
 subregion whose bounds are known at run time only) keeps the states; no slice at all gives the identity.
 """
 
@@ -12,6 +13,7 @@ from typing import Any
 from eqkir.base.diagnostics import fail
 from eqkir.base.expr import ZERO, Expr, coords, lt
 from eqkir.kir import model as kir
+from eqkir.program.abi import slice_axis
 from eqkir.program.construct_codes import SLICE, STAGE
 from eqkir.program.construct_env import Bind, Env, Ixs, Request, Steps, construction, made
 from eqkir.program.construct_keep import kept, own_axes, plain
@@ -69,7 +71,7 @@ class Slices:
         if name in ("summarize", "emit"):
             begin, step, _ = v.domain(op.domain)
             env.domains[arg] = v.pinned(begin), step, self.extent
-            env.slices[arg] = v.coordinate(self.mem), self.mem
+            env.slices[arg] = self.seg
         return env
 
     @property
@@ -143,7 +145,7 @@ def _region_scan(v: Values, op: kir.RegionScan, n: int, ixs: Ixs, path: tuple[st
     d = op.out_axes[n]
     mem = _members(v, ixs, d, extent)
     if mem is not None:
-        return (yield from _emitted(v, op, n, ixs, path, outer, mem.removesuffix(".m")))
+        return (yield from _emitted(v, op, n, ixs, path, outer, slice_axis(mem)))
     axis = plain(v, ixs[d], extent)
     if axis is not None:
         v.wishes.setdefault(axis, set()).add("slices")

@@ -8,6 +8,7 @@ from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import WIDENED
 from eqkir.base.expr import ONE, ZERO, Expr, emax, eq
 from eqkir.kir import model as kir
+from eqkir.program.abi import members_of
 from eqkir.program.construct_codes import SLICE, STAGE
 from eqkir.program.construct_env import Ixs, Steps, construction
 from eqkir.program.construct_keep import kept, own_axes, plain
@@ -43,10 +44,11 @@ def _scan(v: Values, op: kir.Scan, n: int, ixs: Ixs) -> Steps:
 def _members(v: Values, op: kir.Scan, extent: Expr, at: Expr, others: frozenset[str]) -> str:
     """The mem axis of a scan along a slice, which stays inside the slice. Where a slice begins is no position of a scan's own: prefixes
     that are exclusive, or run backwards, have none."""
-    found = v.env.slice(extent.args[0]) if extent.op == "sym" else None
-    if op.exclusive or op.reverse or found is None or found[0] != at or found[1] in others:
+    seg = v.env.slice(extent.args[0]) if extent.op == "sym" else None
+    found = [a for a in members_of(seg, v.kind_of) if v.coordinate(a) == at and a not in others] if seg else []
+    if op.exclusive or op.reverse or not found:
         raise fail(SLICE, "a scan along a slice that is exclusive, reversed or read elsewhere", accepted="region_scan", stage=STAGE)
-    return found[1]
+    return found[0]
 
 
 def _along(v: Values, op: kir.Scan, n: int, ixs: Ixs, axis: str | None) -> Steps:

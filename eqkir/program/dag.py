@@ -49,3 +49,20 @@ class SegmentDag:
 def flat(kids: tuple[Kid, ...]) -> list[int]:
     """Children with lists flattened."""
     return [k for x in kids for k in (x if isinstance(x, tuple) else (x,))]
+
+
+def erase(dag: Dag, segments: list[SegmentDag], origin: dict[int, str]) -> tuple[Dag, list[SegmentDag], dict[int, str]]:
+    """Drop stages (`FReady`); nodes that become equal become one."""
+    out = Dag()
+    new: dict[int, int] = {}
+    names: dict[int, str] = {}
+    for i, n in enumerate(dag.nodes):
+        if n.op == "FReady":
+            new[i] = new[flat(n.kids)[0]]
+        else:
+            kids = tuple(tuple(new[j] for j in k) if isinstance(k, tuple) else new[k] for k in n.kids)
+            new[i] = out.make(RNode(n.op, n.labels, n.path, n.attrs, kids))
+        if i in origin:
+            names.setdefault(new[i], origin[i])
+    segs = [SegmentDag(s.mode, s.order, tuple(tuple(new[i] for i in ph) for ph in s.phases)) for s in segments]
+    return out, segs, names

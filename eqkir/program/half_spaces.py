@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from eqkir.base import expr as E
 from eqkir.base.expr import Coord, Expr, Int, atoms
+from eqkir.program.abi import slice_axis
 from eqkir.program.abstract import Abstract
 
 #: operations that a bound may be computed by: each has one realisation
@@ -74,7 +75,7 @@ def _linear(e: Expr, x: Expr) -> tuple[int, Expr] | None:
 def simple(p: Abstract, i: int, free: frozenset[str], axis: str) -> bool:
     """Whether node `i` is made by simple operations, without the coordinate of `axis` and of axes that are not `free`."""
     n = p.nodes[i]
-    if n.op not in SIMPLE or p.free(i) & {axis, f"{axis}.m"} or not p.free(i) <= free:
+    if n.op not in SIMPLE or any(slice_axis(a) == axis for a in p.free(i)) or not p.free(i) <= free:
         return False
     return all(simple(p, a, free, axis) for a in n.args)
 

@@ -15,9 +15,8 @@ import numpy as np
 from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import FLOATS, NUMPY
 from eqkir.base.expr import Expr, evaluate
-from eqkir.program.abi import parameter, step_parameter
+from eqkir.program.abi import member_labels, parameter, step_parameter
 from eqkir.program.interp_exec import Batch, Compiler
-from eqkir.program.interp_loop import member_label
 from eqkir.program.interp_memory import ARGS, Array, Buffer, View, address, memories
 from eqkir.program.interp_reduce import ORDERS
 from eqkir.program.interp_space import Space, trimmed
@@ -311,11 +310,11 @@ def _touch_instance(
     def walk(items: tuple[Item, ...], at: dict[str, Array]) -> None:
         for i in items:
             if isinstance(i, Loop):
-                p, member = step_parameter(i.label), member_label(i.label)
+                p = step_parameter(i.label)
                 n = program.bindings[p] if p else 1
                 trips = -(-space.value(program.axis[i.axis].extent) // n)
                 for it in dict.fromkeys((0, trips - 1)) if trips > 0 else ():
-                    inside = {x: it * n + _iota(program, x) for x in (i.label, member) if x}
+                    inside = {x: it * n + _iota(program, x) for x in (i.label, *member_labels(i.label, program.axis))}
                     walk(i.body, {**at, **inside})
             elif isinstance(i, Store):
                 access("store", i.view, i.ixs, i.dims, at)

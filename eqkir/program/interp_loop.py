@@ -10,7 +10,7 @@ import numpy as np
 from eqkir.base.diagnostics import fail, register
 from eqkir.base.dtypes import NUMPY
 from eqkir.program import interp_scalar as S
-from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
+from eqkir.program.abi import member_labels, parameter, step_parameter
 from eqkir.program.interp_clock import WHILE_STEPS
 from eqkir.program.interp_memory import Array
 from eqkir.program.interp_wide import compile_wide, wide
@@ -34,7 +34,7 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
         return compile_wide(k, x, where)
     p = step_parameter(x.label)
     extent, chunk = k.extent[x.axis], k.program.bindings[p] if p else 1
-    scalar, member = parameter(x.label) is None, member_label(x.label)
+    scalar, members = parameter(x.label) is None, member_labels(x.label, k.program.axis)
     lanes = np.arange(chunk, dtype=np.int64).reshape(1, -1)
     phis = [c for c in x.carries if c.op == "Phi"]
     folds = [c for c in x.carries if c.op != "Phi"]
@@ -63,8 +63,7 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
         for it in range(0 if first is None else int(first.min()), -(-extent // chunk) if end is None else int(end.max())):
             if scalar:
                 b.coords[x.label] = np.array([it * chunk], np.int64)
-            lanes_of = member if scalar else x.label
-            if lanes_of:
+            for lanes_of in members if scalar else (x.label,):
                 at = it * chunk + lanes
                 b.coords[lanes_of] = at if parameter(lanes_of) else at[0]
                 b.active[lanes_of] = None if (it + 1) * chunk <= extent else at < extent
@@ -84,7 +83,7 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
                 b.env[c.id] = v
         b.coords.pop(x.label, None)
         b.active.pop(x.label, None)
-        if member:
+        for member in members:
             b.coords.pop(member, None)
             b.active.pop(member, None)
         if saved[0] is not None:
@@ -134,11 +133,6 @@ def kept(on: Array, new: Any, old: Any) -> Any:
     if isinstance(new, tuple):
         return tuple(kept(on, n, o) for n, o in zip(new, old, strict=True))
     return np.where(on.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
-
-
-def member_label(label: str) -> str:
-    """The label of the members of a slice: ``"c0:SC"`` -> ``"c0.m:MC"``; an empty text for any other loop."""
-    return f"{axis_of(label)}.m:M{traversal(label)[1]}" if traversal(label) in ("S1", "SC") else ""
 
 
 def compile_while(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:

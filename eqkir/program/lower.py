@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from eqkir.program.abi import axis_of
 from eqkir.program.abstract import BOUND, Abstract, Put, VNode, axes_in, bound_axis
-from eqkir.program.dag import FN, Dag, Kid, Path, RNode, SegmentDag
+from eqkir.program.dag import FN, Dag, Kid, Path, RNode, SegmentDag, erase
 from eqkir.program.model import Program
-from eqkir.program.schedule import erase, schedule
+from eqkir.program.schedule import schedule
 
 #: values that exist inside the loop over their axis only
 SCANS = ("Scan", "ScanN", "State", "WState")

@@ -224,6 +224,7 @@ class Program:
     #: legal stage: (label, launch predicate under which every lane of the label is active); a provider may compile both cases
     specializations: tuple[tuple[str, Expr], ...] = ()
     permissions: tuple[str, ...] = ()  # of the compile call, where the program relies on them
+    implementations: tuple[str, ...] = ()  # CPU family: the set that expands structured operations (empty: all that are registered)
 
     @property
     def axis(self) -> dict[str, Axis]:

@@ -23,6 +23,7 @@ import numpy as np
 from eqkir.base import expr as E
 from eqkir.base.dtypes import FLOATS, NUMPY, identity, parse
 from eqkir.base.expr import Dep, Expr, atoms, coords, substitute
+from eqkir.program.abi import members_of, slice_axis
 from eqkir.program.abstract import BOUND, Abstract, VNode, bound_axis
 from eqkir.program.half_spaces import Bound, half_spaces, simple
 from eqkir.program.interp_pointwise import pointwise_function
@@ -54,7 +55,7 @@ class Idle:
 
     def __init__(self, p: Abstract, axis: str, false: frozenset[int], zero_products: bool) -> None:
         self.p, self.axis, self.false, self.zero_products = p, axis, false, zero_products
-        self.axes = {axis, f"{axis}.m"}
+        self.axes = {axis, *members_of(axis, (a.name for a in p.axes))}
         self.memo: dict[int, Known] = {}
 
     def of(self, i: int) -> Known:
@@ -173,16 +174,18 @@ def bounds_of(p: Abstract, i: int, zero_products: bool) -> list[Bound]:
     """The bounds outside which operation `i` takes in nothing, in order of appearance."""
     n = p.nodes[i]
     axis = bound_axis(n)
-    members = f"{axis}.m" if p.axis(axis).kind == "seg" else axis
+    members = members_of(axis, (a.name for a in p.axes)) if p.axis(axis).kind == "seg" else (axis,)
     inside = body(p, i)
     if any(p.nodes[j].op in SCANS and scan_axis(p.nodes[j]) == axis for j in inside):
         return []
     found: dict[Bound, set[int]] = {}
     for j in inside:
         m = p.nodes[j]
-        if m.op == "Index" and m.dtype == "bool" and members in coords(m.attrs[0]):
+        for member in members if m.op == "Index" and m.dtype == "bool" else ():
+            if member not in coords(m.attrs[0]):
+                continue
             whole = substitute(m.attrs[0], {Dep(k): Dep(a) for k, a in enumerate(m.args)})
-            for b in half_spaces(whole, members):
+            for b in half_spaces(whole, member):
                 if _outside(p, b.at, p.free(i), axis):
                     found.setdefault(b, set()).add(j)
     good = [b for b, false in found.items() if Idle(p, axis, frozenset(false), zero_products).neutral_operand(n)]
@@ -260,7 +263,7 @@ def demands(p: Abstract, live: list[int]) -> dict[int, int]:
                 mine = {-1}
             uses[j] |= mine
     inside = {bound_axis(p.nodes[i]) for i in live if p.nodes[i].op in BOUND}
-    inside |= {f"{a}.m" for a in inside}
+    inside |= {m.name for m in p.axes if m.kind == "mem" and slice_axis(m.name) in inside}
     out = {}
     for i in live:
         n = p.nodes[i]

@@ -11,37 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from eqkir.base.dtypes import identity
 from eqkir.base.expr import le
-from eqkir.program.abi import Abi, Axis, axis_of, step_parameter, traversal, wide
-from eqkir.program.dag import FN, Dag, Path, RNode, SegmentDag, flat
-from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Segment, Store
+from eqkir.program.abi import Abi, Axis, axis_of, slice_axis, traversal, wide
+from eqkir.program.dag import Dag, Path, SegmentDag, flat
+from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Segment, Store
+from eqkir.program.schedule_region import ScheduleError, node_dtype, region_of
+from eqkir.program.schedule_scan import expanded
 from eqkir.program.table import ROWS
-
-COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
-BOOL_RESULTS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-BOOL_UNARY = frozenset({"isnan", "isinf", "isfinite"})
-
-
-class ScheduleError(Exception):
-    """The DAG has no legal order, or reads a value out of scope."""
-
-
-def erase(dag: Dag, segments: list[SegmentDag], origin: dict[int, str]) -> tuple[Dag, list[SegmentDag], dict[int, str]]:
-    """Drop stages (`FReady`); nodes that become equal become one."""
-    out = Dag()
-    new: dict[int, int] = {}
-    names: dict[int, str] = {}
-    for i, n in enumerate(dag.nodes):
-        if n.op == "FReady":
-            new[i] = new[flat(n.kids)[0]]
-        else:
-            kids = tuple(tuple(new[j] for j in k) if isinstance(k, tuple) else new[k] for k in n.kids)
-            new[i] = out.make(RNode(n.op, n.labels, n.path, n.attrs, kids))
-        if i in origin:
-            names.setdefault(new[i], origin[i])
-    segs = [SegmentDag(s.mode, s.order, tuple(tuple(new[i] for i in ph) for ph in s.phases)) for s in segments]
-    return out, segs, names
 
 
 def schedule(
@@ -65,7 +41,7 @@ def schedule(
     for g, s in enumerate(segments):
         phases = []
         for p, roots in enumerate(s.phases):
-            b = _Phase(dag, roots, abi, axes, inner or {}, ranges or {})
+            b = Phase(dag, roots, abi, axes, inner or {}, ranges or {})
             phases.append(b.block(()))
             whole |= b.whole
             for i, sid in b.ids.items():
@@ -80,7 +56,9 @@ def schedule(
     )
 
 
-class _Phase:
+class Phase:
+    """One phase of a segment: its blocks, what stands in each, and in which order."""
+
     def __init__(
         self, dag: Dag, roots: Iterable[int], abi: Abi, axes: tuple[Axis, ...], inner: dict[tuple[int, int], tuple[str, ...]],
         ranges: dict[Path, tuple[int, int, int]],
@@ -328,7 +306,7 @@ class _Phase:
         if op == "RedLoop":
             attrs = n.attrs
         elif op == "RedNLoop":
-            attrs = (n.attrs[0], self.region(i))
+            attrs = (n.attrs[0], region_of(self.dag, i, self.abi))
         return Carry(self.fresh(i), op, attrs, tuple(self.ids[k] for k in body), tuple(self.ids[k] for k in outer), dims, self.dtype[i])
 
     def node(self, i: int) -> list[Item]:
@@ -343,7 +321,7 @@ class _Phase:
             self.tuples[i] = [self.ids[k] for k in flat(n.kids)]
             return []
         if n.op.startswith("FScan"):
-            return self.scan(i)
+            return expanded(self, i)
         if n.op == "FPick":
             t = flat(n.kids)[0]
             m = self.dag.nodes[t]
@@ -372,7 +350,7 @@ class _Phase:
         elif op in ("ConWhole", "ConAccWhole"):
             attrs, dims = n.attrs[:2], self.dims(i, n.attrs[1])
         elif op == "RedNTree":
-            attrs, dims = (n.attrs[0], self.region(i)), self.dims(i, n.attrs[0])
+            attrs, dims = (n.attrs[0], region_of(self.dag, i, self.abi)), self.dims(i, n.attrs[0])
             ids, elems = n.kids[0], n.kids[1]
             assert isinstance(ids, tuple) and isinstance(elems, tuple)
             args = tuple(self.ids[k] for k in (*ids, *elems))
@@ -384,61 +362,6 @@ class _Phase:
             return []
         self.known[key] = self.fresh(i)
         return [Let(self.ids[i], op, attrs, args, dims, self.dtype[i])]
-
-    def scan(self, i: int) -> list[Item]:
-        """A scan of one fragment, or of the chunk that a loop has reached: the carried total, then the chunk's own scan."""
-        n = self.dag.nodes[i]
-        body, outer = self.split(i)
-        args = tuple(self.ids[k] for k in body)
-        dims, generic = self.dims(i, None), n.op.startswith("FScanN")
-        region = self.region(i) if generic else None
-        dtypes = region.dtypes if region else (self.dtype[i],)
-        args = args[-len(dtypes) :]  # one fragment needs no identities
-        label = n.path[-1][1] if n.op.endswith("Loop") and n.path else n.attrs[-1]
-        rest = tuple(t for t in dims if t != label)
-        out: list[Item] = []
-
-        def let(op: str, attrs: tuple[Any, ...], xs: tuple[int, ...], d: tuple[str, ...], dtype: str) -> int:
-            out.append(Let(self.new(), op, attrs, xs, d, dtype))
-            return self.next - 1
-
-        def local() -> list[int]:
-            if not generic:
-                return [let("Scan", (n.attrs[0], label), args, dims, dtypes[0])]
-            t = let("ScanN", (label, region), args, dims, "tuple")
-            return [let("Pick", (c,), (t,), dims, d) for c, d in enumerate(dtypes)]
-
-        def combine(a: list[int], b: list[int], d: tuple[str, ...]) -> list[int]:
-            if not region:
-                return [let("Bin", (COMBINE[n.attrs[0]],), (a[0], b[0]), d, dtypes[0])]
-            env: dict[int, int] = {}
-            for x in region.body:
-                if x.op == "Arg":
-                    env[x.id] = (a if x.attrs[0] == "l" else b)[x.attrs[1]]
-                else:
-                    env[x.id] = let(x.op, x.attrs, tuple(env[y] for y in x.args), d if x.args else (), x.dtype)
-            return [env[y] for y in region.yields]
-
-        if n.op.endswith("Whole"):
-            done = local()
-        else:
-            assert n.path
-            acc = [self.new() for _ in dtypes]
-            if region:
-                inits = tuple(self.ids[k] for k in outer)
-            else:
-                inits = (self.new(),)
-                self.before[n.path].append(Let(inits[0], "Const", (identity(n.attrs[0], dtypes[0]),), (), (), dtypes[0]))
-            single = step_parameter(label) is None
-            done = combine(acc, list(args) if single else local(), dims)
-            last = done if single else [let("Last", (label,), (x,), rest, d) for x, d in zip(done, dtypes, strict=True)]
-            for a, x, init, d in zip(acc, last, inits, dtypes, strict=True):
-                self.scan_carries[n.path].append(Carry(a, "Phi", (), (x,), (init,), rest, d))
-        if generic:
-            self.tuples[i] = done
-        else:
-            self.ids[i] = done[0]
-        return out
 
     def dims_of_value(self, i: int) -> tuple[str, ...]:
         n = self.dag.nodes[i]
@@ -459,31 +382,8 @@ class _Phase:
     def dims(self, i: int, bound: str | None) -> tuple[str, ...]:
         labels = [wide(t) for t in self.dag.nodes[i].labels or ()]
         bound = bound and wide(bound)
-        self.whole |= {axis_of(t).removesuffix(".m") for t in labels if traversal(t) in ("W", "MW")}
+        self.whole |= {slice_axis(axis_of(t)) for t in labels if traversal(t) in ("W", "MW")}
         return self.sort(t for t in labels if t != bound)
-
-    def region(self, i: int) -> Region:
-        """The combine region as straight-line scalar code."""
-        r = self.row(i)
-        roots = [k for j in r.region for k in flat((self.dag.nodes[i].kids[j],))]
-        ids: dict[int, int] = {}
-        body: list[Let] = []
-        dt: dict[int, str] = {}
-
-        def go(j: int) -> int:
-            if j not in ids:
-                n = self.dag.nodes[j]
-                if n.path not in (None, FN):
-                    raise ScheduleError("a combine region reads a value of a block")
-                args = tuple(go(k) for k in flat(n.kids))
-                dt[j] = node_dtype(n, [dt[k] for k in flat(n.kids)], self.abi)
-                attrs = n.attrs[:2] if n.op == "FArg" else n.attrs[:1]
-                ids[j] = len(body)
-                body.append(Let(ids[j], n.op[1:], attrs, args, (), dt[j]))
-            return ids[j]
-
-        yields = tuple(go(j) for j in roots)
-        return Region(tuple(dt[j] for j in roots), tuple(body), yields)
 
     def _dtype(self, i: int) -> str:
         n = self.dag.nodes[i]
@@ -503,34 +403,4 @@ class _Phase:
         return self.dtype[elems[n.attrs[0]]]
 
 
-def node_dtype(n: RNode, args: list[str], abi: Abi) -> str:
-    """Result dtype of a realised node from its operands' dtypes."""
-    match n.op:
-        case "FConst" | "FScalar" | "FIndex":
-            return str(n.attrs[1])
-        case "FArg":
-            return str(n.attrs[2])
-        case "FLoad":
-            return abi.view(n.attrs[0]).dtype
-        case "FCast" | "FBitcast":
-            return str(n.attrs[0])
-        case "FUn":
-            return "bool" if n.attrs[0] in BOOL_UNARY else args[0]
-        case "FBin":
-            return "bool" if n.attrs[0] in BOOL_RESULTS else args[0]
-        case "FTri":
-            return args[1]
-        case "FRedTree" | "FRedLoop" | "FScanWhole" | "FScanLoop":
-            return args[0]
-        case "FRedNTree" | "FRedNLoop" | "FScanNWhole" | "FScanNLoop" | "FFoldLoop" | "FFoldWhole" | "FWhile":
-            return "tuple"
-        case "FForm":
-            return str(n.attrs[2])
-        case "FConWhole" | "FConAccWhole":
-            return str(n.attrs[2])
-        case "FConLoop" | "FConAccLoop":
-            return str(n.attrs[1])
-    return ""
-
-
-__all__ = ["ScheduleError", "erase", "node_dtype", "schedule"]
+__all__ = ["ScheduleError", "node_dtype", "schedule"]

@@ -30,7 +30,7 @@ DEPTH = 64  # nesting of loops and orders
 def to_json(program: Program) -> dict[str, Any]:
     """The program as plain JSON data; `from_json` gives back an equal program."""
     abi = program.abi
-    more = {"permissions": list(program.permissions)} if program.permissions else {}
+    more = {k: list(v) for k in ("permissions", "implementations") if (v := getattr(program, k))}
     return {
         **more,
         "program": VERSION,
@@ -119,7 +119,7 @@ def from_json(data: Any) -> Program:
 
 
 def _program(r: Reader) -> Program:
-    optional = ("bindings", "options", "preconditions", "specializations", "inner", "origins", "permissions")
+    optional = ("bindings", "options", "preconditions", "specializations", "inner", "origins", "permissions", "implementations")
     r.keys(("program", "stage", "abi", "axes", "segments", *optional), optional=optional)
     if r.at("program").integer() != VERSION:
         raise r.at("program").bad(f"is not version {VERSION}")
@@ -135,6 +135,7 @@ def _program(r: Reader) -> Program:
         inner=dict(_inner(x) for x in r.get("inner", []).items()),
         specializations=tuple(_specialization(x) for x in r.get("specializations", []).items()),
         permissions=r.get("permissions", []).strs(),
+        implementations=r.get("implementations", []).strs(),
     )
 
 

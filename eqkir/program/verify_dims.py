@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eqkir.base.dtypes import FLOATS, INTS, NUMPY, bits, literal, parse
 from eqkir.base.expr import PREDICATES, Expr, atoms
-from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.abi import axis_of, parameter, slice_axis, traversal
 from eqkir.program.model import Carry, Let, Loop, Region, Store
 from eqkir.program.ops import COMBINING, COMPARE, UNARY
 from eqkir.program.verify_scope import Phase, Report, lane_labels
@@ -57,7 +57,7 @@ class Dims:
     def read(self, exprs: tuple[Expr, ...], dims: tuple[str, ...], what: str, at: str) -> set[str]:
         by_axis = {axis_of(d): d for d in dims}
         found = {a.args[0] for e in exprs for a in atoms(e) if a.op == "coord"}
-        axes = sorted(found | {a.removesuffix(".m") for a in found})  # a member depends on its slice
+        axes = sorted(found | {slice_axis(a) for a in found})  # a member depends on its slice
         for a in axes:
             if a not in by_axis:
                 self.say(f"{what} reads the coordinate of {a} without that dimension", at)

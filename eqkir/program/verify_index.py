@@ -8,10 +8,10 @@ from typing import Any
 from eqkir.base import expr as E
 from eqkir.base.dtypes import NUMPY, parse
 from eqkir.base.expr import Coord, Dep, Expr, Int, Sym, atoms, conj, coords, eq, is_launch, le, lt, ne, substitute
-from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.abi import axis_of, member_labels, parameter, traversal
 from eqkir.program.model import Carry, Let, Program
 from eqkir.program.verify_prove import Prover, dtype_range
-from eqkir.program.verify_scope import Access, Phase, member_label, phases, stores
+from eqkir.program.verify_scope import Access, Phase, phases, stores
 
 COMPARISONS = {"eq": E.eq, "ne": E.ne, "lt": E.lt, "le": E.le}
 
@@ -162,7 +162,7 @@ class Facts:
         """Coordinates of the access's dims are within their extents: in the structured stage of every active lane, in the legal stage
         where no lane of the label can be inactive (the mask says the rest)."""
         structured = self.program.stage == "structured"
-        labels = [y for x in (*a.dims, *a.around) for y in (x, member_label(x)) if y]
+        labels = [y for x in (*a.dims, *a.around) for y in (x, *member_labels(x, self.program.axis))]
         out = []
         for d in dict.fromkeys(labels):
             if d not in a.dims and traversal(d)[0] in "MS":

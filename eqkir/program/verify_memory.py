@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqkir.base.expr import Coord, Expr, Int, Sym, atoms, conj, eq, le, lt, ne, substitute
-from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.abi import axis_of, members_of, parameter, traversal
 from eqkir.program.model import Let, Program, Store
 from eqkir.program.verify_barriers import Barriers
 from eqkir.program.verify_index import Facts, determined, injective, linear
@@ -78,7 +78,7 @@ def check_owner(m: Memory, say: Report) -> None:
             continue
         extents = {axis_of(d): m.program.axis[axis_of(d)].extent for d in a.dims}
         # a member's coordinate is absolute; each step of an ordered loop may write anew
-        extents = {x: n for x, n in extents.items() if f"{x}.m" not in extents and x not in a.inner}
+        extents = {x: n for x, n in extents.items() if not members_of(x, extents) and x not in a.inner}
         ixs, given = m.facts.map(a), m.facts.given(a)
         varying = {s: bool(d) for s, d in m.facts.of(a.phase).opaque.items()}
         bad = injective(ixs, extents, given, m.prover, varying)
@@ -289,7 +289,7 @@ def _covers(m: Memory, s: Access, a: Access) -> bool:
         return False
     named = [x for x in axes if x]
     dims = {axis_of(d) for d in s.dims} - set(s.inner)
-    if len(set(named)) < len(named) or set(named) != {x for x in dims if f"{x}.m" not in dims}:  # a member's coordinate is absolute
+    if len(set(named)) < len(named) or set(named) != {x for x in dims if not members_of(x, dims)}:  # a member's coordinate is absolute
         return False
     if not set(s.inner) <= {x.axis for x in a.place.common(s.place)}:  # that loop may have no step
         return False

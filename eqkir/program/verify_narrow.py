@@ -19,7 +19,7 @@ import numpy as np
 
 from eqkir.base.dtypes import FLOATS, NUMPY
 from eqkir.base.expr import Coord, Expr, conj, le, lt, negate
-from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.abi import axis_of, members_of, parameter, slice_axis, traversal
 from eqkir.program.interp_pointwise import pointwise_function
 from eqkir.program.interp_reduce import Reducer
 from eqkir.program.model import Carry, Let, Loop, Store
@@ -64,7 +64,7 @@ def _fault(m: Memory, phase: Phase, at: Place, loop: Loop) -> str:
             return f"the bound %{i} is {x.dtype}"
         if legal and any(parameter(d) for d in x.dims):
             return f"the bound %{i} differs between lanes"
-        if any(axis_of(d).removesuffix(".m") == loop.axis for d in x.dims):
+        if any(slice_axis(axis_of(d)) == loop.axis for d in x.dims):
             return f"the bound %{i} varies along the loop"
     if loop.cond >= 0:
         return "a loop with bounds that has a condition"
@@ -74,7 +74,8 @@ def _fault(m: Memory, phase: Phase, at: Place, loop: Loop) -> str:
     if skipped:
         return skipped
     values, conditions = m.facts.of(phase), {loop.on} - {-1}
-    member = Coord(f"{loop.axis}.m" if traversal(loop.label)[0] == "S" else loop.axis)
+    names = members_of(loop.axis, phase.program.axis) if traversal(loop.label)[0] == "S" else (loop.axis,)
+    members = tuple(map(Coord, names))  # a slice is skipped where all of its members are beyond a bound
     for i, upper in ((loop.lo, False), (loop.hi, True)):
         if i < 0:
             continue
@@ -85,8 +86,8 @@ def _fault(m: Memory, phase: Phase, at: Place, loop: Loop) -> str:
             extent = phase.program.axis[loop.axis].extent
             if part == extent if upper else part.value == 0:
                 continue  # excludes nothing
-            beyond = le(part, member) if upper else lt(member, part)
-            wrong = Outside(phase, m, loop, conj(beyond, lt(member, extent)), tuple(within)).fault()
+            beyond = [e for x in members for e in (le(part, x) if upper else lt(x, part), lt(x, extent))]
+            wrong = Outside(phase, m, loop, conj(*beyond), tuple(within)).fault()
             if wrong:
                 return f"{'from' if upper else 'before'} %{i}: {wrong}"
     for i in sorted(conditions):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from eqkir.base.diagnostics import Diagnostic
-from eqkir.program.abi import Axis, axis_of, parameter, traversal
+from eqkir.program.abi import Axis, axis_of, parameter
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store, order_labels
 from eqkir.program.ops import COMBINING, PLAIN_MODES
 
@@ -173,11 +173,6 @@ def stores(p: Phase) -> Iterator[tuple[Place, Store]]:
     for at in p.places:
         if isinstance(at.item, Store):
             yield at, at.item
-
-
-def member_label(label: str) -> str:
-    """The label of the members of a slice: ``"c0:SC"`` -> ``"c0.m:MC"``; an empty text for any other label."""
-    return f"{axis_of(label)}.m:M{traversal(label)[1]}" if traversal(label) in ("S1", "SC", "SW") else ""
 
 
 def lane_labels(dims: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,7 +5,20 @@ from __future__ import annotations
 from eqkir.base.dtypes import NUMPY
 from eqkir.base.expr import ATOMS, Expr, atoms, le, ne
 from eqkir.program import ops
-from eqkir.program.abi import KINDS, STEPS, TRAVERSALS, Axis, axis_of, parameter, step_parameter, traversal
+from eqkir.program.abi import (
+    KINDS,
+    STEPS,
+    TRAVERSALS,
+    Axis,
+    axis_of,
+    is_member,
+    member_labels,
+    parameter,
+    slice_axis,
+    slice_label,
+    step_parameter,
+    traversal,
+)
 from eqkir.program.model import Carry, Let, Loop, Program, Region, Store, order_labels
 from eqkir.program.ops import (
     CARRIES,
@@ -22,7 +35,7 @@ from eqkir.program.ops import (
     STORE_MODES,
 )
 from eqkir.program.verify_prove import Prover
-from eqkir.program.verify_scope import Phase, Place, Report, lets, loops, member_label
+from eqkir.program.verify_scope import Phase, Place, Report, lets, loops
 
 
 # ------------------------------------------------------------------------------------------------ interface
@@ -52,8 +65,8 @@ def check_interface(program: Program, say: Report) -> None:
     for k, axis in enumerate(program.axes):
         if axis.kind not in KINDS or ":" in axis.name or not axis.name:
             say(f"axis {axis.name} of kind {axis.kind}", f"/axes/{k}", ", ".join(KINDS))
-        slices = program.axis.get(axis.name.removesuffix(".m"))
-        if (axis.kind == "mem") != axis.name.endswith(".m") or (axis.kind == "mem" and not _members(slices, axis)):
+        slices = program.axis.get(slice_axis(axis.name))
+        if (axis.kind == "mem") != is_member(axis.name) or (axis.kind == "mem" and not _members(slices, axis)):
             say(f"axis {axis.name} of kind {axis.kind} and extent {axis.extent}", f"/axes/{k}", "the members of a seg axis, of its extent")
     for k, ((alias, version), inner) in enumerate(sorted(program.inner.items())):
         if not inner or any(a not in program.axis or program.axis[a].kind not in ("strict", "while") for a in inner):
@@ -362,7 +375,7 @@ def check_labels(phase: Phase, say: Report) -> None:
     if len({axis_of(x) for x in order}) != len(order):
         say("an axis occurs twice in the order", f"/segments/{phase.number[0]}/order")
     for at in phase.places:
-        around = [y for x in at.loops if _well_formed(x.label) for y in (x.label, member_label(x.label)) if y]
+        around = [y for x in at.loops if _well_formed(x.label) for y in (x.label, *member_labels(x.label, program.axis))]
         scope = {*order, *around}
         i = at.item
         if isinstance(i, Loop):
@@ -399,5 +412,5 @@ def _check_dims(program: Program, dims: tuple[str, ...], scope: set[str], free_l
             say(f"{d} is no label of an axis", pointer)
         elif d not in scope and traversal(d) not in WHOLE and not (free_lanes and (traversal(d) == "LC" or parameter(d) is None)):
             say(f"{d} is not traversed here", pointer)
-        elif traversal(d)[0] == "M" and f"{axis_of(d).removesuffix('.m')}:S{traversal(d)[1]}" not in dims:
+        elif traversal(d)[0] == "M" and slice_label(d) not in dims:
             say(f"{d} without the slice that it belongs to", pointer)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,13 @@ class NativeKernel:
         if self.told.get("native") != FORMAT:
             raise LoadError(f"{folder}: native.json has format {self.told.get('native')}, expected {FORMAT}")
         self.name: str = self.told["kernel"]
+        for file, digest in self.told["digests"].items():
+            try:
+                data = (folder / file).read_bytes()
+            except OSError as e:
+                raise LoadError(f"{folder}: {e}") from None
+            if hashlib.sha256(data).hexdigest() != digest:
+                raise LoadError(f"{folder / file} is not the file that native.json speaks of")
         try:
             self._library = ctypes.CDLL(str(folder / "kernel.so"))
             self.pool = pool(folder / "pool.so", self.told["pool"])

@@ -35,6 +35,16 @@ class Dot(_Frozen):
     transpose_slots: float = Field(ge=0)  # vector slots an element of an operand whose contiguous axis is not the contracted one
 
 
+class Overlap(_Frozen):
+    """The part of the work beside the bottleneck that does not hide behind it, in a segment of programs that …"""
+
+    straight: float = Field(ge=0)  # … have no loop
+    ahead: float = Field(ge=0)  # … issue the loads of their loops ahead, or accumulate matrix products in them
+    waiting: float = Field(ge=0)  # … wait for loads in every iteration
+    alone: float = Field(ge=0)  # … are alone on a multiprocessor (shared by the resident ones)
+    stride: float = Field(ge=0)  # … visit instances in turn: what that adds
+
+
 class Target(_Frozen):
     """One machine as one provider sees it."""
 
@@ -79,6 +89,9 @@ class Target(_Frozen):
     half_issue_warps: float = Field(ge=0)  # resident warps of a multiprocessor at which vector work reaches half its rate
     dots: tuple[Dot, ...]
     matrix_rows: int = Field(ge=1)  # left free lanes are padded to a multiple of this on the matrix unit
+
+    exchange_slots: float = Field(ge=0)  # vector slots of an element that goes from one warp to others (shared memory, barrier)
+    overlap: Overlap
 
     # fixed costs
     launch_ns: float = Field(ge=0)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from eqkir.base.expr import Expr
-from eqkir.program.abi import Axis, narrow_label, parameter, traversal
+from eqkir.program.abi import Axis, member_labels, narrow_label, parameter, slice_axis, traversal
 from eqkir.program.abstract import Abstract, Put
 from eqkir.program.dag import FN, Path
 from eqkir.program.lower import Realizer, put_attrs, reachable
@@ -20,7 +20,7 @@ from eqkir.terms.prelude import PATHS, REQUESTS, SORTS
 
 #: table -> sorts of its columns
 _TABLE_FIELDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("axlab", "coordlab"), ("String", "L")),
+    **dict.fromkeys(("axlab", "coordlab", "bundle"), ("String", "L")),
     **dict.fromkeys(("lab", "step-block", "step-chunk", "step-whole", "vdt", "alias", "step-narrow", "step-met"), ("String", "String")),
     **dict.fromkeys(("looped", "chunked", "whole", "single", "sliced", "oneslice", "inslice", "loopable", "unordered"), ("String",)),
     "narrowslices": ("String",),
@@ -35,7 +35,7 @@ _TABLE_FIELDS: dict[str, tuple[str, ...]] = {
     "verlab": ("String", "i64", "L"),
     "base": ("G", "L"),
 }
-_FUNCTIONS = {"axlab", "coordlab", "vdt", "verlab", "alias", "base"}  # the last field is the output
+_FUNCTIONS = {"axlab", "coordlab", "bundle", "vdt", "verlab", "alias", "base"}  # the last field is the output
 
 
 LABEL_KINDS = {
@@ -307,7 +307,7 @@ class _Encoder:
         for a in self.p.axes:
             labels = self.labels_of(a)
             self.add("axlab", a.name, self.labels({a.name, *labels}))
-            seg = a.name.removesuffix(".m")
+            seg = slice_axis(a.name)
             self.add("coordlab", a.name, self.labels(self.axis_labels({a.name, seg})))
             for t in labels:
                 for kind, traversals in LABEL_KINDS.items():
@@ -320,15 +320,18 @@ class _Encoder:
             if a.kind == "mem":
                 for t, m in zip(self.p.axis(seg).labels, a.labels, strict=True):
                     self.add("member", a.name, t, m)
+                    self.add("lab", a.name, m)
                     if (n := narrow_label(t)) in self.labels_of(self.p.axis(seg)):
                         self.add("member", a.name, n, m)
                 continue
             self.add("en", a.labels[0])
             for t in a.labels:
                 self.add("lab", a.name, t)
+                self.add("bundle", t, self.labels({t, *member_labels(t, (x.name for x in self.p.axes))}))
                 if (n := narrow_label(t)) in labels and self.p.ranges and a.name in self.p.ranges.met:
                     self.add("step-met", t, n)
                     self.add("lab", a.name, n)
+                    self.add("bundle", n, self.labels({n}))
                 elif n in labels:
                     self.add("step-narrow", t, n)
             for step, t in zip({"own": ("step-block",), "loop": LOOP_STEPS, "seg": LOOP_STEPS}.get(a.kind, ()), a.labels[1:], strict=False):

@@ -38,6 +38,7 @@ _TABLES: Final = """
 (relation sliced (String))                 ; the label is a loop over slices (S1, SC)
 (relation oneslice (String))               ; the label takes the axis as one slice (SW)
 (relation member (String String String))   ; mem axis, label of its seg axis, its own label then
+(function bundle (String) L :no-merge)     ; a label and, of a slice, the labels of its members
 (relation inslice (String))                ; mem axes: reduced by a fragment, never by a loop
 (relation loopable (String))               ; the others
 (relation slices (String String String))   ; a loop axis, its seg axis and the mem axis of that: present where a permission may need them

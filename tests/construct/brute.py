@@ -16,6 +16,7 @@ import numpy as np
 from eqkir.base.dtypes import NUMPY, parse
 from eqkir.base.expr import Expr, evaluate
 from eqkir.program import interp_scalar as sc
+from eqkir.program.abi import is_member, slice_axis
 from eqkir.program.abstract import BOUND, Abstract, Put, VNode, axes_in, bound_axis
 from eqkir.program.construct_groups import reachable
 from eqkir.program.lower import SCANS, scan_axis
@@ -55,7 +56,7 @@ class Brute:
     def steps(self, axis: str, env: Env) -> range:
         """The coordinates of an axis: of a seg axis the numbers of its slices, of its members those of the current slice."""
         if self.kind[axis] == "mem":
-            return self.slices[axis.removesuffix(".m")][env[axis.removesuffix(".m")]]
+            return self.slices[slice_axis(axis)][env[slice_axis(axis)]]
         return range(len(self.slices[axis])) if axis in self.slices else range(self.extent[axis])
 
     # ---------------------------------------------------------------- memory
@@ -92,7 +93,7 @@ class Brute:
     @staticmethod
     def first(axis: str, env: Env) -> bool:
         """Whether a scan starts here: at the start of its axis, or of its slice."""
-        return env[axis] == (env[axis.removesuffix(".m")] if axis.endswith(".m") else 0)
+        return env[axis] == (env[slice_axis(axis)] if is_member(axis) else 0)
 
     def compute(self, i: int, env: Env) -> Any:
         n = self.p.nodes[i]
@@ -242,7 +243,7 @@ class Brute:
             assert s.mode not in ("store", "unique") or s.deps or free == set(named), "every axis of a store is named by its index map"
             order = dict.fromkeys((*named, *sorted(free)))
             last = {scan_axis(n) for i in reachable(self.p, (s.value, s.valid, *s.deps)) if (n := self.p.nodes[i]).op in SCANS}
-            nests.setdefault(tuple(sorted(order, key=lambda a: (a.endswith(".m"), a in last))), []).append(s)
+            nests.setdefault(tuple(sorted(order, key=lambda a: (is_member(a), a in last))), []).append(s)
         order = list(nests)
         self.rng.shuffle(order)
         for nest in order:

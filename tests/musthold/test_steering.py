@@ -95,3 +95,22 @@ def test_two_sums_of_the_author_stay_two_sums() -> None:
     for p in candidates(nested, 25):
         with np.errstate(all="ignore"):
             assert np.isnan(outputs(p, x, Y=((3,), np.float32))["Y"]).all()  # inf + -inf
+
+
+@kernel
+def scaled_distance(k: Builder) -> None:
+    M, C = k.symbols("M", "C")
+    X, S, Y = k.view("X", "in", "f32", (M, C)), k.view("S", "in", "f32", (C,)), k.view("Y", "out", "f32", (M, C))
+    k.noalias(X, S, Y)
+    s = X[:, :] * S[:].reshape((1, C))
+    Y[:, :] = s - s.max(axis=1).reshape((M, 1))
+
+
+def test_a_product_of_several_readers_is_rounded_once() -> None:
+    """The greatest member is at distance zero of the maximum, not at the rounding error of its product."""
+    x = (np.random.default_rng(1).standard_normal((N, 90)) * 1e15).astype(np.float32)
+    s = np.linspace(0.7, 1.3, 90, dtype=np.float32)
+    for p in candidates(scaled_distance, 25):
+        bufs = {"X": Buffer.of(x.copy()), "S": Buffer.of(s), "Y": Buffer.of(np.zeros_like(x))}
+        run(p, bufs)
+        assert (bufs["Y"].array().max(axis=1) == 0).all()

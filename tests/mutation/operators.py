@@ -297,8 +297,8 @@ def host_ceilings(m: Module, f: ast.AST) -> Sites:
 
 def axes(m: Module, f: ast.AST) -> Sites:
     for n in walk(f):
-        if isinstance(n, ast.Call) and called(n) == "tl.reduce" and isinstance(n.args[1], ast.Constant):
-            axis = int(n.args[1].value)  # type: ignore[arg-type]
+        if isinstance(n, ast.Call) and called(n) == "tl.reduce" and isinstance(a := n.args[1], ast.Constant) and isinstance(a.value, int):
+            axis = a.value
             yield n, replaced(m, n, n.args[1], str(1 - axis if axis < 2 else 0)), "reduce-axis"
         elif isinstance(n, ast.Call) and called(n) == "tl.permute":
             yield n, m.text(n.args[0]), "permute"

@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 ENTRIES: dict[str, Any] = json.loads((ROOT / "tests" / "corpus_shapes.json").read_text())
 NAMES = (
     "softmax_f32", "layer_norm_bf16", "variance_f32", "arg_reduce_rows", "gemm_bias_gelu_bf16", "prod_outer_f32", "cumsum_f32",
-    "attention_causal_bf16", "csr_spmv_f32", "gated_delta_rule_f32", "cholesky_f32", "any_inner_f32", "sparse_2to4_gemm_f16", "newton_sqrt_f32", "viterbi_f32",
+    "attention_causal_bf16", "csr_spmv_f32", "gated_delta_rule_f32", "cholesky_f32", "any_inner_f32", "sparse_2to4_gemm_f16",
+    "newton_sqrt_f32", "viterbi_f32",
 )  # fmt: skip
 
 

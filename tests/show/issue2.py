@@ -68,6 +68,7 @@ def matrix() -> tuple[bool, str]:
     for engine in ("interpreter", "compile"):
         if e := s.get(engine):
             parts.append(f"{engine} {e['cells_ok']} of {e['cells']}")
+            parts += [f"{engine}: {f['kernel']} {f['config']}: {f['faults'][0]}" for f in e["faults"][:3]]
     parts += [f"{f['kernel']} {f['config']}: {f['faults'][0]}" for f in s["faults"][:3]]
     return s["ok"] and minutes <= 40, f"{'; '.join(parts)}; {minutes:.1f} min"
 

@@ -24,7 +24,7 @@ class Declaration:
 
     `name`: its identity, in reports and cache keys, with `version`; `kind`: implementations of one kind exclude each other in a row's set;
     `ops`: operations of `program.model` that it realises; `relation`: how results may differ from the operation's, in words of
-    docs/numerics.md.
+    docs/numerics.md. Operands in any form are read by way of the context, scratch is what `expand` allocates.
     """
 
     name: str
@@ -75,14 +75,25 @@ def registered() -> tuple[Implementation, ...]:
     return (*own, *(e.load() for e in found))
 
 
+def selected(k: Context) -> list[Implementation]:
+    """The implementations that the program's row names, or all."""
+    names = k.program.implementations
+    return [i for i in registered() if not names or i.declaration.name in names]
+
+
+def declarations() -> dict[str, Declaration]:
+    """By name."""
+    return {i.declaration.name: i.declaration for i in registered()}
+
+
 def of_let(k: Context, x: Let) -> LetImplementation:
     """The one implementation of a let. Raises EqkirError EQK-MOJ-UNSUPPORTED when none applies, or several do."""
-    return _one(x, [i for i in registered() if isinstance(i, LetImplementation) and x.op in i.declaration.ops and i.applies(k, x)])
+    return _one(x, [i for i in selected(k) if isinstance(i, LetImplementation) and x.op in i.declaration.ops and i.applies(k, x)])
 
 
 def of_carry(k: Context, x: Carry, loop: Loop) -> CarryImplementation:
     """The one implementation of a carry. Raises EqkirError EQK-MOJ-UNSUPPORTED when none applies, or several do."""
-    takes = [i for i in registered() if isinstance(i, CarryImplementation) and x.op in i.declaration.ops]
+    takes = [i for i in selected(k) if isinstance(i, CarryImplementation) and x.op in i.declaration.ops]
     return _one(x, [i for i in takes if i.applies(k, x, loop)])
 
 

@@ -56,7 +56,9 @@ class _Products:
 class ContractFragment:
     """A contraction over a label that one fragment covers."""
 
-    declaration = Declaration("contract_fragment", "contraction", ("ConWhole", "ConAccWhole"), "products rounded or exact, any tree")
+    declaration = Declaration(
+        "contract_fragment", "contraction of fragments", ("ConWhole", "ConAccWhole"), "products rounded or exact, any tree"
+    )
 
     def applies(self, k: Context, x: Let) -> bool:
         return True
@@ -73,7 +75,7 @@ class ContractFragment:
 class ContractLoop:
     """A contraction along a loop."""
 
-    declaration = Declaration("contract_loop", "contraction", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree")
+    declaration = Declaration("contract_loop", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree")
 
     def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
         return True

@@ -81,7 +81,7 @@ class _Over:
 class Reduction:
     """Built-in reductions of a fragment."""
 
-    declaration = Declaration("reduce_fragment", "reduction", ("RedTree",), "any tree of the operation's combine")
+    declaration = Declaration("reduce_fragment", "reduction of a fragment", ("RedTree",), "any tree of the operation's combine")
 
     def applies(self, k: Context, x: Let) -> bool:
         return True
@@ -97,7 +97,9 @@ class Reduction:
 class GenericReduction:
     """Reductions with an author's combine, of a fragment."""
 
-    declaration = Declaration("reduce_fragment_generic", "reduction", ("RedNTree",), "any tree of the operation's combine")
+    declaration = Declaration(
+        "reduce_fragment_generic", "generic reduction of a fragment", ("RedNTree",), "any tree of the operation's combine"
+    )
 
     def applies(self, k: Context, x: Let) -> bool:
         return True
@@ -116,7 +118,7 @@ class GenericReduction:
 class Accumulators:
     """Built-in and generic reductions along a loop: replicas in registers, one a lane of the chunk (mode ``lanes``) or one in all."""
 
-    declaration = Declaration("reduce_loop", "reduction", ("RedLoop", "RedNLoop"), "any tree of the operation's combine")
+    declaration = Declaration("reduce_loop", "reduction along a loop", ("RedLoop", "RedNLoop"), "any tree of the operation's combine")
 
     def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
         return True

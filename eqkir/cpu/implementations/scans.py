@@ -13,7 +13,7 @@ from eqkir.program.model import Let
 class Scan:
     """Inclusive forward scans along a label."""
 
-    declaration = Declaration("scan_fragment", "scan", ("Scan", "ScanN"), "from left to right")
+    declaration = Declaration("scan_fragment", "scan of a fragment", ("Scan", "ScanN"), "from left to right")
 
     def applies(self, k: Context, x: Let) -> bool:
         return True
@@ -56,7 +56,7 @@ class Scan:
 class Last:
     """The member in the last active lane of a label."""
 
-    declaration = Declaration("last_of_fragment", "last", ("Last",), "exact")
+    declaration = Declaration("last_of_fragment", "last member of a fragment", ("Last",), "exact")
 
     def applies(self, k: Context, x: Let) -> bool:
         return True

@@ -11,7 +11,8 @@ from eqkir.cpu.model import TaskProgram
 from eqkir.cpu.verify import verify
 from eqkir.emit.mojo import ops
 from eqkir.emit.mojo.build import Module, text_of
-from eqkir.emit.mojo.spell import module
+from eqkir.emit.mojo.native import Native
+from eqkir.emit.mojo.spell import entry, module
 from eqkir.program.model import Program
 
 SPELL = register(
@@ -33,6 +34,11 @@ class TaskArtifact:
             return module(self.tasks)
         except ops.Unsupported as e:
             raise fail(SPELL, str(e), stage="emit") from None
+
+    @property
+    def native(self) -> Native:
+        """What the loader's files are made from. Raises EqkirError EQK-MOJ-SPELL."""
+        return Native(self.tasks, self.module, tuple(tuple(entry(g) for g in stage) for stage in self.tasks.stages))
 
     @property
     def source(self) -> str:

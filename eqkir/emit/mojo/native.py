@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,8 +71,9 @@ def write(folder: Path, native: Native, cpu: str, library: Built, pool: Built) -
     """The four files of `FILES`, each whole or not at all, ``native.json`` last. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "native.json").unlink(missing_ok=True)
-    write_atomically(folder / "kernel.mojo", native.source.encode())
-    write_atomically(folder / "kernel.so", library.library.read_bytes())
-    write_atomically(folder / "pool.so", pool.library.read_bytes())
-    told = describe(native, cpu) | {"key": library.key, "pool": pool.key}
+    files = {"kernel.mojo": native.source.encode(), "kernel.so": library.library.read_bytes(), "pool.so": pool.library.read_bytes()}
+    for name, data in files.items():
+        write_atomically(folder / name, data)
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name.endswith(".so")}
+    told = describe(native, cpu) | {"key": library.key, "pool": pool.key, "digests": digests}
     write_atomically(folder / "native.json", (json.dumps(told, sort_keys=True, indent=2) + "\n").encode())

@@ -29,7 +29,7 @@ from eqkir.cpu.model import (
     Write,
     statements,
 )  # fmt: skip
-from eqkir.emit.mojo import ops
+from eqkir.emit.mojo import atomics, ops
 from eqkir.emit.mojo.build import Module
 
 PAD = "    "
@@ -247,7 +247,9 @@ class _Speller:
         return f"{name}[{self.memory(x.place)}, {t.width}]({self.pointer(x.place)}, {at}, {value}{mask})"
 
     def atomic(self, x: Atomic) -> str:
-        raise ops.Unsupported(f"atomic {x.mode} on {x.type.dtype}")
+        expected = f"v{x.expected}" if x.expected >= 0 else ""
+        mask = f"v{x.mask}" if x.mask >= 0 else ""
+        return atomics.atomic(x.mode, x.type.dtype, self.pointer(x.place), f"v{x.at}", f"v{x.value}", expected, mask)
 
 
 def _symbols(e: Expr) -> list[Expr]:

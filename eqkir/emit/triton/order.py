@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eqkir.program.abi import axis_of, parameter, traversal
+from eqkir.program.abi import member_labels, parameter, slice_label, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Store
-
-
-def slice_of(member: str) -> str:
-    """The slice of a member label: ``"c0.m:MC"`` -> ``"c0:SC"``."""
-    return f"{axis_of(member).removesuffix('.m')}:S{traversal(member)[1]}"
-
-
-def member_of(label: str) -> str:
-    """The members of a slice label: ``"c0:SC"`` -> ``"c0.m:MC"``."""
-    return f"{axis_of(label)}.m:M{traversal(label)[1]}"
 
 
 def label_order(program: Program, items: tuple[Item, ...], defs: Mapping[int, Let | Carry]) -> dict[str, int]:
@@ -73,9 +63,9 @@ def label_order(program: Program, items: tuple[Item, ...], defs: Mapping[int, Le
 
     visit(items)
     for x in [y for y in seen if traversal(y)[0] == "M"]:
-        seen[slice_of(x)] = None
+        seen[slice_label(x)] = None
     for x in [y for y in seen if traversal(y) in ("S1", "SC")]:
-        seen[member_of(x)] = None
+        seen.update(dict.fromkeys(member_labels(x, program.axis)))
     axes = {a.name: n for n, a in enumerate(program.axes)}
     rest = sorted(seen, key=lambda x: (axes[x.split(":", 1)[0]], x))
     out: dict[str, int] = {}

@@ -8,9 +8,8 @@ from typing import Any
 
 from eqkir.base import dtypes as D
 from eqkir.base.expr import Expr
-from eqkir.emit.triton.order import slice_of
 from eqkir.emit.triton.padding import even
-from eqkir.program.abi import parameter, traversal
+from eqkir.program.abi import parameter, slice_label, traversal
 from eqkir.program.model import Item, Let, Program
 
 
@@ -53,7 +52,7 @@ class Builder:
         """Canonical dimension order: scalar labels, then lane labels by rank. Members come with the slice that they belong to; a slice
         that is the whole axis comes with its members only."""
         found = {x for x in labels if traversal(x) != "SW"}
-        found |= {slice_of(x) for x in found if traversal(x)[0] == "M"}
+        found |= {slice_label(x) for x in found if traversal(x)[0] == "M"}
         return tuple(sorted(found, key=lambda x: (parameter(x) is not None, self.rank[x])))
 
     def without(self, dims: Iterable[str], label: str) -> tuple[str, ...]:
@@ -66,7 +65,7 @@ class Builder:
     def depth(self, label: str) -> int:
         """The block in which the coordinate of a label is known."""
         if traversal(label) in ("M1", "MC"):
-            label = slice_of(label)
+            label = slice_label(label)
         if traversal(label) in ("L1", "LC", "S1", "SC"):
             for d in range(len(self.blocks) - 1, 0, -1):
                 if self.blocks[d].label == label:

@@ -10,10 +10,9 @@ from eqkir.emit.triton.combine import built_in
 from eqkir.emit.triton.combine import region as combine_region
 from eqkir.emit.triton.forms import COMPARE, TYPES, Forms
 from eqkir.emit.triton.names import Naming, clean
-from eqkir.emit.triton.order import member_of
 from eqkir.emit.triton.spell_space import decode, labels_of, operands_of
 from eqkir.emit.triton.width import Widths
-from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
+from eqkir.program.abi import axis_of, member_labels, parameter, step_parameter, traversal
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Region, Store, order_labels
 
 #: who takes part in an atomic operation -> Triton's scope
@@ -47,10 +46,11 @@ class SegmentText:
         self.dims: dict[int, tuple[str, ...]] = {}
         self.dtypes: dict[int, str] = {}
         self.picks: dict[int, list[str]] = {}
+        self.counters: dict[str, bool] = {}  # loop variables, and whether what bounds them is data
         self.phase, self.origin = 0, ""
         self.trues: set[int] = set()
         self.needed: set[int] = set()
-        labels = set(order_labels(segment.order)) | {x for ph in segment.phases for x in labels_of(ph)}
+        labels = set(order_labels(segment.order)) | {x for ph in segment.phases for x in labels_of(ph, program.axis)}
         axes = [axis_of(x) for x in labels]
         self.taken = set(names.taken)
         self.stem: dict[str, str] = {}
@@ -133,7 +133,7 @@ class SegmentText:
         """Decode and all phases."""
         if self.segment.order[0] != "TUnit":
             decode(self, self.segment.order, "lid")
-        inner = {x for ph in self.segment.phases for x in labels_of(ph)} - set(order_labels(self.segment.order))
+        inner = {x for ph in self.segment.phases for x in labels_of(ph, self.program.axis)} - set(order_labels(self.segment.order))
         for x in sorted(d for d in inner if parameter(d)):
             self.lane(x)
             if traversal(x) in ("W", "MW"):
@@ -361,7 +361,9 @@ class SegmentText:
         stages = f", num_stages={x.stages}" if x.stages > 1 else ""
         step = step_parameter(x.label)
         lanes = self.program.bindings[step] if step else 1
-        var = f"{n}_from"
+        var, bounded = f"{n}_from", x.lo >= 0 or x.hi >= 0
+        if self.counters.setdefault(var, bounded) != bounded:  # a bound that is data may be wider than an extent, and a name has one type
+            var = self.unique(var)
         first, end = "0", extent
         if x.lo >= 0:
             first = self.unique(f"{n}_first")
@@ -379,8 +381,8 @@ class SegmentText:
             self.lines.add(f"{n} = tl.cast({var}, IDX)")
             self.places[x.label] = Place(n, "", n)
         if traversal(x.label) in ("S1", "SC"):
-            m = member_of(x.label)
-            self.places[m] = Place(n, f"{self.stem[m]}_lane", f"({n} + {self.stem[m]}_lane)") if parameter(m) else Place(n, "", n)
+            for m in member_labels(x.label, self.program.axis):
+                self.places[m] = Place(n, f"{self.stem[m]}_lane", f"({n} + {self.stem[m]}_lane)") if parameter(m) else Place(n, "", n)
         self.body_of(x)
         self.lines.depth -= 1
 

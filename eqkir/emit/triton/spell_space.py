@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from eqkir.base.expr import Expr, substitute
-from eqkir.emit.triton.order import member_of
-from eqkir.program.abi import traversal
+from eqkir.program.abi import member_labels, traversal
 from eqkir.program.model import Item, Let, Loop, Order, Store, order_size
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def decode(text: SegmentText, t: Order, lid: str) -> None:
             decode(text, t[2], f"({n}_in // {n}_height)")
 
 
-def labels_of(items: tuple[Item, ...]) -> list[str]:
-    """Labels whose coordinates or lanes occur in a block."""
+def labels_of(items: tuple[Item, ...], axes: Collection[str]) -> list[str]:
+    """Labels whose coordinates or lanes occur in a block of a program with these axes."""
     out: list[str] = []
     for i in items:
         match i:
@@ -63,8 +63,8 @@ def labels_of(items: tuple[Item, ...]) -> list[str]:
             case Store():
                 out += i.dims
             case Loop():
-                out += [i.label, *labels_of(i.body)]
-                out += [member_of(i.label)] if traversal(i.label) in ("S1", "SC") else []
+                out += [i.label, *labels_of(i.body, axes)]
+                out += member_labels(i.label, axes) if traversal(i.label) in ("S1", "SC") else ()
                 out += [d for c in i.carries for d in c.dims]
     return out
 

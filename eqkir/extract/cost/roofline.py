@@ -39,18 +39,10 @@ from eqkir.program.broadcasts import repeated
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Region, Segment, Store
 from eqkir.targets import CpuTarget, Machine, Target
 
-#: how much of the work that is not the bottleneck fails to hide behind it
-OVERLAP = 0.03
-#: the same in loops that issue loads ahead, and in loops that wait for them in each iteration
-OVERLAP_LOOP, OVERLAP_WAITING = 0.1, 0.3
-#: the same for one resident program; shared by the resident ones
-ALONE = 0.2
-#: what stride mode adds: the next instance's loads are not issued before this one is done
-OVERLAP_STRIDE = 0.15
 #: widest load or store of a thread, and its issue slots (the load-store units take a quarter of the lanes a clock; as much for the address)
 VECTOR_BYTES, MEMORY_SLOTS = 16, 8.0
-#: rows of a fragment that one warp holds; slots an element that goes from one warp to others, through shared memory with a barrier
-WARP_ROWS, EXCHANGE_SLOTS = 16, 8.0
+#: rows of a fragment that one warp holds
+WARP_ROWS = 16
 #: items that cost nothing
 FIXED = ("Const", "Scalar", "Pick", "Arg", "Phi", "Last")
 
@@ -178,12 +170,13 @@ class _Segment:
     def _overlap(self) -> float:
         """The part of the other terms that does not hide behind the largest: little where many programs are resident."""
         loops = [v.loops for v in self.items if v.loops]
-        least = OVERLAP if not loops else OVERLAP_LOOP if all(pipelined(x, self.stages) for x in loops) else OVERLAP_WAITING
+        rest = self.m.overlap
+        least = rest.straight if not loops else rest.ahead if all(pipelined(x, self.stages) for x in loops) else rest.waiting
         dots = [v for v in self.items if is_dot(v.item)]
         chained = any(v.loops and isinstance(v.item, Let) for v in dots)  # what follows waits for the matrix unit in each iteration
-        alone = ALONE / self.occ.resident
-        hidden = max(OVERLAP_LOOP, alone) if chained else OVERLAP_LOOP if dots else max(least, alone)
-        return hidden + OVERLAP_STRIDE * (self.s.mode == "stride")
+        alone = rest.alone / self.occ.resident
+        hidden = max(rest.ahead, alone) if chained else rest.ahead if dots else max(least, alone)
+        return hidden + rest.stride * (self.s.mode == "stride")
 
     def _contract(self, v: Visit, it: Let | Carry, runs: float, lanes: float, issue: float) -> tuple[float, str, float]:
         flops = 2 * lanes * v.trips * self.n
@@ -213,7 +206,7 @@ class _Segment:
         if not _computed(a) or rows * self.m.warp_size >= WARP_ROWS * self.threads:
             return 0.0
         lanes = self.shape.product(a.dims)
-        return v.trips * self.n * self.tail * EXCHANGE_SLOTS * lanes / self.m.lane_rate("default") * NS
+        return v.trips * self.n * self.tail * self.m.exchange_slots * lanes / self.m.lane_rate("default") * NS
 
     def _contiguous_along(self, x: Let | Carry, k: str) -> bool:
         """Whether an operand is loaded with the contracted axis as its last coordinate (computed operands count as such)."""
@@ -290,4 +283,4 @@ def _what(v: Visit) -> str:
 
 register_model(Roofline())
 
-__all__ = ["OVERLAP", "Roofline"]
+__all__ = ["Roofline"]

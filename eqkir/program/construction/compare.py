@@ -28,7 +28,8 @@ from eqkir.base.expr import (
 )
 from eqkir.kir.model import Kernel
 from eqkir.kir.types import Type
-from eqkir.program.abstract import Abstract, Put, axes_in
+from eqkir.program.abi import is_member, members_of, slice_axis
+from eqkir.program.abstract import Abstract, Put
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.reason import Reason, expression, poly
 from eqkir.program.construction.relation import K, Path, Relation, Term, Unknown
@@ -163,7 +164,7 @@ class Compare:
 
     def restricted(self, node: int, sigma: Sigma) -> tuple[tuple[str, Expr], ...]:
         free = self.a.free(node)
-        return tuple(sorted(((a, x) for a, x in sigma.items() if a in free or a.removesuffix(".m") in free), key=lambda t: t[0]))
+        return tuple(sorted(((a, x) for a, x in sigma.items() if a in free or slice_axis(a) in free), key=lambda t: t[0]))
 
     def fresh(self, axis: str, node: int, sigma: Sigma) -> Expr:
         """The coordinate that a binder's axis gets."""
@@ -409,7 +410,7 @@ class Compare:
         if place is not None:
             place |= {a: sigma.get(a, Coord(a)) for a in self.a.inside(n.attrs[0], n.attrs[1])}  # written and read in one step
         kept = set(place or ())
-        missing = {a for a in self.a.free(put.value) - kept if not a.endswith(".m") and f"{a}.m" not in kept}
+        missing = {a for a in self.a.free(put.value) - kept if not is_member(a) and not members_of(a, kept)}
         if place is None or missing:
             return self.fault("buffers-owned", f"{n.attrs[0]} does not keep every element of its value")
         have = self.at(n.args[0], sigma)
@@ -425,9 +426,6 @@ class Compare:
         out: dict[str, Expr] = {}
         for e, x in zip(ixs, read, strict=True):
             e = self.reason.simple(e)
-            todo = sorted(axes_in(e) - set(out) - {a.removesuffix(".m") for a in axes_in(e) if a.endswith(".m")})
-            if not todo and any(a.endswith(".m") for a in axes_in(e)):
-                todo = []
             names = [a for a in sorted({a.args[0] for a in atoms(e) if a.op == "coord"}) if a not in out]
             if not names:
                 continue

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eqkir.base.expr import TRUE, Coord, Expr, conj, le, lt
+from eqkir.program.abi import is_member, slice_axis
 from eqkir.program.abstract import bound_axis
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.relation import At, Body, Term, Val, choose, const, given, number
@@ -22,7 +23,7 @@ def position(c: Compare, extent: Expr, axis: str, x: Expr, v: Val) -> tuple[Expr
     for f in v.frame.chain():
         if extent.op == "sym" and extent.args[0] in f.slices:
             id, rec = f.slices[extent.args[0]]
-            if rec is not None and axis != f"{rec.axis}.m":
+            if rec is not None and (not is_member(axis) or slice_axis(axis) != rec.axis):
                 return None
             t, _ = c.r.domain(id, v.frame)
             return position(c, c.r.extent(t.length), axis, x, v)

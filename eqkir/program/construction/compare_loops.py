@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from eqkir.base.expr import ZERO, Coord, Expr, lt
+from eqkir.program.abi import members_of
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.compare_binders import position
 from eqkir.program.construction.relation import Term, choose, number
@@ -63,13 +64,13 @@ def state(c: Compare, t: Term, node: int, sigma: Sigma) -> Faults:
     if n.op != ("WState" if rec.kind == "while" else "State"):
         return c.fault("folds-complete", f"%{node} is {n.op} instead of a state")
     axis, name, count, i = n.attrs
-    along = f"{axis}.m" if rec.kind == "scan" else axis
+    mems = members_of(axis, c.axes) if rec.kind == "scan" else ()
     if rec.region in c.a.ordered and c.a.ordered[rec.region] != axis:
         return c.fault("folds-complete", f"the state %{node} is one of another loop than {rec.region}")
-    own = None if rec.kind == "while" else position(c, rec.extent, along, sigma.get(along, Coord(along)), rec.outer)
-    if rec.kind != "while" and (own is None or not c.equal(x, own[0])):
+    own = [position(c, rec.extent, a, sigma.get(a, Coord(a)), rec.outer) for a in mems or (axis,)] if rec.kind != "while" else []
+    if rec.kind != "while" and not any(p is not None and c.equal(x, p[0]) for p in own):
         return c.fault("folds-complete", f"the state %{node} is read at another point of {axis}")
-    rest = {a: e for a, e in sigma.items() if a not in (axis, f"{axis}.m")}
+    rest = {a: e for a, e in sigma.items() if a != axis and a not in mems}
     rec = instance(c, rec, ("State", n.args, axis, name, tuple(sorted(rest.items(), key=lambda p: p[0]))), axis, name)
     return components(c, rec, node, n.args, count, i, part, rest)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from eqkir.analysis.effects import StoreSite
 from eqkir.base.expr import ONE, TRUE, ZERO, Coord, Expr, conj, coords, le, lt, substitute
 from eqkir.kir import model as kir
+from eqkir.program.abi import member_axis, members_of, slice_axis
 from eqkir.program.abstract import Group, Put, axes_in
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.compare import Compare, Faults, unit
@@ -180,8 +181,9 @@ def axes_of(c: Compare, put: Put, group: Group) -> list[str]:
     a = c.a
     found = set(group.axes).union(a.inside(put.view, put.version), *(coords(e) | axes_in(e) for e in put.ixs))
     found = found.union(*(a.free(i) for i in (put.value, put.valid, *put.deps)))
-    members = {x.removesuffix(".m") for x in found if x.endswith(".m")} | {x for x in found if f"{x}.m" in c.axes}
-    found = {f"{x}.m" if x in members else x for x in found}
+    for x in sorted(found):
+        if members_of(x, c.axes):
+            found = found - {x} | ({m for m in found if slice_axis(m) == x and m != x} or {member_axis(x)})
     return [x.name for x in c.a.axes if x.name in found and x.extent != ONE]
 
 

@@ -5,7 +5,7 @@ Both are walked together. What a loop of the program carries is a reduction, a c
 
 from __future__ import annotations
 
-from eqkir.program.abi import axis_of
+from eqkir.program.abi import axis_of, is_member
 from eqkir.program.abstract import Abstract, Put, VNode
 from eqkir.program.construction.codes import Fault
 from eqkir.program.model import Carry, Let, Loop, Program, Region, Store
@@ -63,7 +63,7 @@ class Realised:
             self.scan(i, x, n)
         elif n.op == "Pick" and self.a.nodes[n.args[0]].op == "ScanN":
             t = self.a.nodes[n.args[0]]
-            if t.attrs[0].endswith(".m"):
+            if is_member(t.attrs[0]):
                 self.fragment(i, x, n.attrs[0], t)
             else:
                 self.combined(i, t.args[2 * t.attrs[1] + n.attrs[0]], n.args[0])
@@ -147,7 +147,7 @@ class Realised:
             self.pairs(i, (loop.cond,), (n.args[2 * count],), "folds-complete")
 
     def scan(self, i: int, x: Let | Carry, n: VNode) -> None:
-        if n.attrs[1].endswith(".m"):  # along the members of a slice
+        if is_member(n.attrs[1]):  # along the members of a slice
             if x.op != "Scan" or x.attrs[0] != n.attrs[0] or axis_of(x.attrs[1]) != n.attrs[1] or x.dtype != n.dtype:
                 return self.say("structured-complete", i, f"is no scan of {n.attrs[0]} over {n.attrs[1]}")
             return self.pairs(i, x.args, n.args, "structured-complete")

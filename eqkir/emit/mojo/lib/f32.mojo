@@ -138,7 +138,8 @@ def eqk_log1p_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
     var c = (F(1.0) - (u - b)) + (x - b)
     var e = eqk_exponent_f32[W](u)
     var f = bitcast[DType.float32, W](bitcast[DType.int32, W](u) - (e << 23)) - 1.0
-    f += c * bitcast[DType.float32, W]((SIMD[DType.int32, W](127) - e) << 23)
+    var d = SIMD[DType.int32, W](127) - e
+    f += c * bitcast[DType.float32, W](d.gt(0).select(d, SIMD[DType.int32, W](0)) << 23)  # beyond 2**126, c is nothing
     var k = e.cast[DType.float32]()
     var y = fma(k, F(0.6931471824645996), f) + fma(k, F(-1.9046542121259336e-09), eqk_log_rest_f32[W](f))
     return eqk_abs_f32[W](x).lt(F(2.9802322387695312e-08)).select(x, eqk_log_ends_f32[W](u, y))

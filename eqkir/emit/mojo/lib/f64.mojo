@@ -140,7 +140,8 @@ def eqk_log1p_f64[W: Int](x: SIMD[DType.float64, W]) -> SIMD[DType.float64, W]:
     var c = (F(1.0) - (u - b)) + (x - b)
     var e = eqk_exponent_f64[W](u)
     var f = bitcast[DType.float64, W](bitcast[DType.int64, W](u) - (e << 52)) - 1.0
-    f += c * bitcast[DType.float64, W]((SIMD[DType.int64, W](1023) - e) << 52)
+    var d = SIMD[DType.int64, W](1023) - e
+    f += c * bitcast[DType.float64, W](d.gt(0).select(d, SIMD[DType.int64, W](0)) << 52)  # beyond 2**1022, c is nothing
     var k = eqk_small_f64[W](e)
     var y = fma(k, F(0.6931471805599453), f) + fma(k, F(2.3190468138462996e-17), eqk_log_rest_f64[W](f))
     return eqk_abs_f64[W](x).lt(F(5.551115123125783e-17)).select(x, eqk_log_ends_f64[W](u, y))

@@ -1,0 +1,163 @@
+"""A worker of the CPU benchmark: one implementation with a fixed number of threads in a process of its own.
+
+``python bench/cpu_one.py KIND`` answers requests (`worker_pool`): ``prepare`` makes the inputs (the same in every process), the call and,
+where asked, the comparison with the f64 formula; ``time`` repeats the call. KIND: eqkir (needs the artifacts, numpy and ctypes alone),
+numpy, torch, compile (torch.compile), blas (numpy's product, for the matrix rate) or copy.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from arrays import Numpy  # noqa: E402
+from compare import Reference, sizes_of  # noqa: E402
+from contents import arguments  # noqa: E402
+from worker_pool import answer  # noqa: E402
+
+Call = Callable[[], Any]
+KINDS = ("eqkir", "numpy", "torch", "compile", "copy")
+
+
+class Workload:
+    """Inputs of one line of the list, alike in every process."""
+
+    def __init__(self, entry: dict[str, Any]) -> None:
+        self.entry, self.sizes, self.xp = entry, sizes_of(entry), Numpy(7)
+        self.views: dict[str, Any] = entry["views"]
+        self.arrays = arguments(self.xp, self.views, entry["data"], self.sizes)
+        self.initial = {n: self.arrays[n].copy() for n, v in self.views.items() if v["role"] == "inout"}
+
+    def reset(self) -> None:
+        for n, a in self.initial.items():
+            self.arrays[n][...] = a
+
+    def verdicts(self, call: Call, back: Callable[[], None]) -> list[str]:
+        """What is wrong after one call; `back` brings results into `arrays`."""
+        self.reset()
+        read = {n: self.arrays[n].copy() for n, v in self.views.items() if v["role"] != "out"}
+        reference = Reference(self.xp, self.entry["kernel"], self.views, read, self.sizes)
+        call()
+        back()
+        found = reference.verdicts({n: self.arrays[n] for n, v in self.views.items() if v["role"] != "in"})
+        self.reset()
+        return [str(v) for v in found if not v.ok]
+
+
+def nothing() -> None:
+    return None
+
+
+def eqkir(w: Workload, request: dict[str, Any]) -> tuple[Call, Callable[[], None]]:
+    from eqkir.runtime.native import load
+
+    kernel = load(Path(request["folder"]) / w.entry["name"])
+    scalars = {s["name"]: w.sizes[s["name"]] for s in kernel.told["scalars"]}
+    return kernel.bind(**w.arrays, **scalars), nothing
+
+
+def numpy(w: Workload, request: dict[str, Any]) -> tuple[Call, Callable[[], None]]:
+    from cpu_numpy import PEERS
+
+    return PEERS[w.entry["kernel"]](w.arrays, w.sizes), nothing
+
+
+def torch(w: Workload, request: dict[str, Any]) -> tuple[Call, Callable[[], None]]:
+    """Results are new tensors of torch's caching allocator, which is what its users have."""
+    import torch as t
+    from peers import EAGER
+
+    t.set_num_threads(request["threads"])
+    given = {n: _tensor(t, a) for n, a in w.arrays.items()}
+    f = EAGER[w.entry["kernel"]]
+    if request["kind"] == "compile":
+        f = t.compile(f, dynamic=False)
+    state: dict[str, Any] = {}
+
+    def call() -> None:
+        with t.no_grad():
+            state["out"] = f(given, w.sizes)
+
+    def back() -> None:
+        results = state["out"] if isinstance(state["out"], tuple) else (state["out"],)
+        names = [n for n, v in w.views.items() if v["role"] != "in"]
+        for n, r in zip(names, results):
+            w.arrays[n][...] = _array(t, r, w.arrays[n])
+
+    return call, back
+
+
+def _tensor(t: Any, a: Any) -> Any:
+    if a.dtype.name == "bfloat16":
+        return t.from_numpy(a.view("int16")).view(t.bfloat16)
+    return t.from_numpy(a)
+
+
+def _array(t: Any, x: Any, like: Any) -> Any:
+    if like.dtype.name == "bfloat16":
+        return x.contiguous().view(t.int16).numpy().view(like.dtype)
+    return x.to(t.from_numpy(like).dtype).numpy()
+
+
+MAKE = {"eqkir": eqkir, "numpy": numpy, "torch": torch, "compile": torch}
+STATE: dict[str, Any] = {}
+
+
+def handle(request: dict[str, Any]) -> dict[str, Any]:
+    """``prepare`` (entry, kind, threads, folder, check), ``time`` (seconds) or ``copy`` (seconds, threads)."""
+    match request["do"]:
+        case "prepare":
+            STATE.clear()
+            w = Workload(request["entry"])
+            call, back = MAKE[request["kind"]](w, request)
+            wrong = w.verdicts(call, back) if request["check"] else []
+            if not request["check"]:
+                call()
+            STATE.update(call=call, w=w)
+            return {"status": "ok", "wrong": wrong}
+        case "time":
+            return {"status": "ok", "times": timed(STATE["call"], STATE["w"], request["seconds"])}
+        case "copy":
+            return {"status": "ok", "bytes_per_s": copy(request["seconds"], request["threads"])}
+    raise ValueError(request["do"])
+
+
+def timed(call: Call, w: Workload, seconds: float) -> list[float]:
+    """Seconds of single calls, for about `seconds` (at least three); what a kernel changes in place is put back between them, untimed."""
+    out: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(out) < 3 or (time.perf_counter() < end and len(out) < 2000):
+        if w.initial and len(out) % 8 == 0:
+            w.reset()
+        start = time.perf_counter()
+        call()
+        out.append(time.perf_counter() - start)
+    return out
+
+
+def copy(seconds: float, threads: int) -> float:
+    """Bytes per second, read and written, of copying 256 MiB with numpy, one part a thread: the best pass."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import numpy as np
+
+    a = np.ones(1 << 26, np.float32)
+    b = np.zeros_like(a)
+    parts = list(zip(np.array_split(b, threads), np.array_split(a, threads)))
+    best, end = 0.0, time.perf_counter() + seconds
+    with ThreadPoolExecutor(threads) as pool:
+        while not best or time.perf_counter() < end:
+            start = time.perf_counter()
+            list(pool.map(lambda p: np.copyto(*p), parts))
+            best = max(best, 2 * a.nbytes / (time.perf_counter() - start))
+    return best
+
+
+if __name__ == "__main__":
+    raise SystemExit(answer(handle))

@@ -1,0 +1,70 @@
+"""From a KIR file to a call: artifacts of the CPU family, `eqkir.load`, bound and checked calls, the engine `native`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eqkir
+from eqkir.base.diagnostics import EqkirError
+from eqkir.emit.mojo import toolchain
+from eqkir.emit.mojo.native import FILES
+
+pytestmark = [pytest.mark.compile, pytest.mark.skipif(not toolchain.available(), reason="no Mojo compiler")]
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = ROOT / "corpus" / "json"
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "eqkir", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=600)
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("out")
+    result = eqkir.optimize(CORPUS / "sgd_momentum_f32.json", target="mojo:native", out=folder, jobs=0)
+    assert result.ok, result.kernels[0].diagnostics
+    return folder / "sgd_momentum_f32"
+
+
+def test_artifacts_hold_native_code(out: Path) -> None:
+    assert {p.name for p in out.iterdir()} == {*FILES, "manifest.json", "program.json", "report.json"}
+    told = json.loads((out / "native.json").read_text())
+    assert told["kernel"] == "sgd_momentum_f32" and str(ROOT) not in (out / "native.json").read_text()
+
+
+def test_a_loaded_kernel_computes(out: Path) -> None:
+    kernel = eqkir.load(out)
+    names = [v["name"] for v in kernel.native.told["views"]]
+    shapes = {v["name"]: len(v["shape"]) for v in kernel.native.told["views"]}
+    r = np.random.default_rng(0)
+    arrays = {n: r.standard_normal((1000,) * shapes[n]).astype(np.float32) for n in names}
+    again = {n: a.copy() for n, a in arrays.items()}
+    scalars = {s["name"]: 0.25 for s in kernel.native.told["scalars"]}
+    kernel.bind(**arrays, **scalars)()
+    kernel.native(*again.values(), *scalars.values())
+    assert all(np.array_equal(arrays[n], again[n]) for n in names)
+    changed = [v["name"] for v in kernel.native.told["views"] if v["role"] != "in"]
+    assert changed and all(np.isfinite(arrays[n]).all() for n in changed)
+
+
+def test_the_engine_native_agrees_with_the_reference() -> None:
+    done = command("run", str(CORPUS / "index_add_f32.json"), "--engine", "native", "--json")
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert json.loads(done.stdout)["ok"]
+
+
+def test_the_engine_native_wants_a_cpu() -> None:
+    done = command("run", str(CORPUS / "relu_f32.json"), "--engine", "native", "--target", "triton:nvidia-b200")
+    assert done.returncode != 0 and "mojo:native" in done.stderr + done.stdout
+
+
+def test_a_kernel_without_native_code_says_so(tmp_path: Path) -> None:
+    result = eqkir.optimize(CORPUS / "relu_f32.json", target="mojo:native", jobs=0)
+    with pytest.raises(EqkirError, match="has no folder"):
+        result.kernels[0].bind()
