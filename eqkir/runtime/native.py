@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from eqkir.runtime.host import host_source
+from eqkir.runtime.machine import missing
 from eqkir.runtime.pool import Pool, pool
 from eqkir.runtime.scalars import encoder
 
@@ -100,6 +101,8 @@ class NativeKernel:
         if self.told.get("native") != FORMAT:
             raise LoadError(f"{folder}: native.json has format {self.told.get('native')}, expected {FORMAT}")
         self.name: str = self.told["kernel"]
+        if lack := missing(self.told["machine"], self.told["needs"]):
+            raise LoadError(f"{folder}: the code cannot run here: {lack}")
         for file, digest in self.told["digests"].items():
             try:
                 data = (folder / file).read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -219,7 +220,7 @@ def test_loading_and_calling_need_ctypes_and_numpy_alone(folder: Path) -> None:
         """,
         folder,
     )  # fmt: skip
-    names = ["eqkir", "eqkir.runtime", "eqkir.runtime.host", "eqkir.runtime.native", "eqkir.runtime.pool", "eqkir.runtime.scalars"]
+    names = ["eqkir", *(f"eqkir.runtime{n}" for n in ("", ".host", ".machine", ".native", ".pool", ".scalars"))]
     assert out.splitlines() == ["[]", str(names)]
 
 
@@ -274,6 +275,16 @@ def test_a_folder_without_a_kernel_is_refused(folder: Path, tmp_path: Path) -> N
     (tmp_path / "native.json").write_text('{"native": 99}')
     with pytest.raises(LoadError, match="format 99"):
         load(tmp_path)
+
+
+def test_code_for_another_machine_is_not_loaded(folder: Path, tmp_path: Path) -> None:
+    for name in FILES:
+        (tmp_path / name).write_bytes((folder / "scaled" / name).read_bytes())
+    told = json.loads((tmp_path / "native.json").read_text())
+    for change, words in (({"needs": ["avx512f", "avx1024"]}, "lacks avx1024"), ({"machine": "riscv64"}, "it is for riscv64")):
+        (tmp_path / "native.json").write_text(json.dumps(told | change))
+        with pytest.raises(LoadError, match=words):
+            load(tmp_path)
 
 
 def test_plans_cut_groups_into_tasks() -> None:
