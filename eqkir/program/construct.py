@@ -204,7 +204,7 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
         valid = valid if member is None else both(v, valid, member)
     v.env = outer
     keeps = isinstance(op, (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicCompareExchange)) and bool(op.results)
-    if v.is_const(valid, "false") and not keeps:
+    if v.is_const(valid, "false") and not keeps and needless(v, site, name):
         return None, dims
     node = v.const(0, v.element(name)) if value is None else v.node(*v.operand(value, at))
     if isinstance(op, kir.AtomicCompareExchange):
@@ -224,6 +224,19 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
         out = replace(out, into=op.results[0], at=kept, into_alias=v.effects.alias[op.results[0]])
         v.env = outer
     return out, dims
+
+
+def needless(v: Values, site: StoreSite, name: str) -> bool:
+    """Whether nobody misses a store that never happens: no later version of its class, no load of its own, no output without a store."""
+    e = v.effects
+    alias = e.alias[name]
+    for id, version in e.versions.items():
+        if version >= site.version and e.alias.get(getattr(e.definitions[id][0], "view", ""), -1) == alias:
+            return False
+    others = [(s.op.results[0] if isinstance(s.op, kir.Buffer) else s.op.view, s.version) for s in e.stores if s is not site]
+    if any(e.alias[n] == alias and version > site.version for n, version in others):
+        return False
+    return name not in v.views or v.views[name].role != "out" or any(n == name for n, _ in others)
 
 
 def data(v: Values, valid: int) -> bool:

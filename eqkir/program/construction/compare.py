@@ -99,6 +99,8 @@ class Compare:
                 e2 = expression(t.head, t.attrs[0], t.dtype, operand, [self.of(k) for k in t.kids])
                 if e2 is not None:
                     return e2
+        if t.head == "Load" and self.reason.simple(self.of(t.kids[0])) == FALSE:
+            return self.of(t.kids[1])
         key = self.identity(t)
         if key not in self._term:
             self._term[key] = self.atom(f"?{len(self.terms)}", t.dtype)

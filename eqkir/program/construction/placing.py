@@ -179,7 +179,7 @@ def variables(c: Compare, site: StoreSite) -> list[Variable]:
 def axes_of(c: Compare, put: Put, group: Group) -> list[str]:
     """Axes over which the program repeats a store, other than those of one element and slices whose members are there."""
     a = c.a
-    found = set(group.axes).union(a.inside(put.view, put.version), *(coords(e) | axes_in(e) for e in put.ixs))
+    found = set(group.axes).union(a.inside(put.view, put.version), *(coords(e) | axes_in(e) for e in (*put.ixs, *put.at)))
     found = found.union(*(a.free(i) for i in (put.value, put.valid, *put.deps)))
     for x in sorted(found):
         if members_of(x, c.axes):
