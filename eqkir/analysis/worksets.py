@@ -4,8 +4,9 @@ The rules (a conflict is a pair of accesses of one alias class, one of them a st
 
 1. Stores that share a computed producer, or that conflict with each other or with what the other reads, form one group.
 2. Instance axes of a group are free in every index map of its stores, bound by none of its structured operations, and separate every
-   conflict: two instances never touch the same element. Axes of points of one `parallel` separate the accesses made in it, because
-   conflicting effects of different points are illegal there. Nothing separates different views that may alias: one instance.
+   conflict: two instances never touch the same element. Axes of points of one `parallel` separate the accesses made in it to one view,
+   because conflicting effects of different points are illegal there. Nothing separates different views that may alias (one instance),
+   but for atomic operations of one kind whose order nobody sees.
 3. Inside an instance, stores run in phases (`eqkir.analysis.phases`).
 """
 
@@ -60,6 +61,7 @@ class Write:
     effect: bool = True  # of the kernel; otherwise it fills a workspace
     also: tuple[Write, ...] = ()  # what it writes besides: the workspace of old values
     inner: tuple[str, ...] = ()  # axes of the ordered loops around it
+    combines: str = ""  # mode of an atomic operation whose order among others of its kind nobody sees
 
     def nest(self, own: Sequence[str]) -> tuple[str, ...]:
         """Axes traversed inside an instance."""
@@ -156,7 +158,8 @@ def separates(a: Read | Write, b: Write, own: Sequence[str], facts: Facts) -> fr
 
 
 def _separates(a: Read | Write, b: Read | Write, own: Sequence[str], facts: Facts) -> frozenset[str]:
-    out = frozenset(axis for _, axis in a.scope & b.scope) & frozenset(own)
+    apart = a.view == b.view or isinstance(a, Write) and isinstance(b, Write) and bool(a.combines) and a.combines == b.combines
+    out = frozenset(axis for _, axis in a.scope & b.scope) & frozenset(own) if apart else frozenset[str]()
     if a.view == b.view:
         same = [x for x, y in zip(a.ixs, b.ixs, strict=True) if x == y and coords(x) and coords(x) <= set(own)]
         out |= determined(same, own, facts)

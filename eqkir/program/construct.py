@@ -37,6 +37,7 @@ from eqkir.program.construct_ordered import kept_effects, running
 from eqkir.program.construct_scans import turn
 from eqkir.program.construct_states import Again, below
 from eqkir.program.construct_values import Values, bounds
+from eqkir.program.construct_whole import Whole
 from eqkir.program.ops import COMBINING, PLAIN_MODES
 
 STORE_LIMIT = 256
@@ -57,15 +58,19 @@ def construct(
     """
     supported(kernel, pointer)
     types, consts = infer(kernel) if types is None else types, chosen(kernel, constexprs or {}, pointer)
-    ordered: frozenset[str] = frozenset()
+    ordered, whole = frozenset[str](), frozenset[str]()
     while True:
         try:
-            out = attempt(kernel, types, consts, pointer, ordered)
+            out = attempt(kernel, types, consts, pointer, ordered, whole)
             if len(set(binders(out))) < len(binders(out)):  # one operation under two axes: do axes of the stores' own make it one?
-                other = attempt(kernel, types, consts, pointer, ordered, "store")
+                other = attempt(kernel, types, consts, pointer, ordered, whole, "store")
                 if len(binders(other)) < len(binders(out)):
                     return other
             return out
+        except Whole as again:
+            if again.ops <= whole:
+                raise again.why from None
+            whole |= again.ops
         except Again as again:
             more = chain(Values(kernel, types, effects(kernel, pointer), consts), again) - ordered
             if not more:
@@ -93,10 +98,11 @@ def binders(p: Abstract) -> list[str]:
 
 def attempt(
     kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, bool | int | float], pointer: str, ordered: frozenset[str],
-    owner: str = "",
+    whole: frozenset[str] = frozenset(), owner: str = "",
 ) -> Abstract:  # fmt: skip
-    """The kernel in index notation where these loops are ordered; stores' dimensions have axes of this owner. Raises Again."""
-    values = Values(kernel, types, effects(kernel, pointer, ordered), constexprs)
+    """The kernel in index notation where these loops are ordered and these operations over slices are taken in one slice; stores'
+    dimensions have axes of this owner. Raises Again, Whole."""
+    values = Values(kernel, types, effects(kernel, pointer, ordered), constexprs, whole)
     values.mine = owner
     if len(values.effects.stores) > STORE_LIMIT:
         raise fail(
@@ -198,7 +204,7 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
         valid = valid if member is None else both(v, valid, member)
     v.env = outer
     keeps = isinstance(op, (kir.AtomicUpdate, kir.AtomicLoad, kir.AtomicCompareExchange)) and bool(op.results)
-    if v.is_const(valid, "false") and not keeps:
+    if v.is_const(valid, "false") and not keeps and needless(v, site, name):
         return None, dims
     node = v.const(0, v.element(name)) if value is None else v.node(*v.operand(value, at))
     if isinstance(op, kir.AtomicCompareExchange):
@@ -218,6 +224,19 @@ def placed(v: Values, site: StoreSite, mode: str, around: list[str], turned: Map
         out = replace(out, into=op.results[0], at=kept, into_alias=v.effects.alias[op.results[0]])
         v.env = outer
     return out, dims
+
+
+def needless(v: Values, site: StoreSite, name: str) -> bool:
+    """Whether nobody misses a store that never happens: no later version of its class, no load of its own, no output without a store."""
+    e = v.effects
+    alias = e.alias[name]
+    for id, version in e.versions.items():
+        if version >= site.version and e.alias.get(getattr(e.definitions[id][0], "view", ""), -1) == alias:
+            return False
+    others = [(s.op.results[0] if isinstance(s.op, kir.Buffer) else s.op.view, s.version) for s in e.stores if s is not site]
+    if any(e.alias[n] == alias and version > site.version for n, version in others):
+        return False
+    return name not in v.views or v.views[name].role != "out" or any(n == name for n, _ in others)
 
 
 def data(v: Values, valid: int) -> bool:

@@ -17,7 +17,7 @@ from eqkir.program.construct_nests import Renamer, Tiers, misplaced, scanned, ti
 from eqkir.program.construct_states import Again, rebuilt
 from eqkir.program.construct_values import Values
 from eqkir.program.lower import SCANS
-from eqkir.program.ops import PLAIN_MODES
+from eqkir.program.ops import COMBINING, PLAIN_MODES
 
 #: rounds of renaming bound axes; each settles the operations of one depth
 RENAMINGS = 64
@@ -191,9 +191,10 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
     if e.into:
         also = (Write(e.into, e.into_alias, 1, e.at, axes, frozenset(e.axes), bound, computed, scope=e.scope),)
     opaque = len(e.deps) > (e.mode == "compare_exchange")
+    combines = e.mode if e.mode in COMBINING and e.order == "relaxed" and not e.into else ""
     return Write(
         e.view, e.alias, e.version, e.ixs, axes, mapped, bound, computed, tuple(reads), opaque, e.scope, atomic, e.order,
-        e.view not in v.kept and e.view not in memory, also, v.stepped(e.inner),
+        e.view not in v.kept and e.view not in memory, also, v.stepped(e.inner), combines,
     )  # fmt: skip
 
 

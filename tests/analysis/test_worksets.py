@@ -53,8 +53,12 @@ def test_instances_are_separated_or_merged() -> None:
     assert instance_axes([write((I, J), read((J, I)))], FACTS) == ()
     assert instance_axes([write((I, J), read((I, J), view="W"))], FACTS) == (), "another view that may alias"
     scope = frozenset({("p", "i")})
-    inside = replace(write((I, J), replace(read((J, I), view="W"), scope=scope)), scope=scope)
+    inside = replace(write((I, J), replace(read((J, I)), scope=scope)), scope=scope)
     assert instance_axes([inside], FACTS) == ("i",), "points of one parallel never conflict"
+    other = replace(write((I, J), replace(read((J, I), view="W"), scope=scope)), scope=scope)
+    assert instance_axes([other], FACTS) == (), "a program does not say so of different views that may overlap"
+    sums = [replace(write((I,), view=x, version=n), scope=scope, atomic=True, combines="add") for n, x in enumerate("XW", 1)]
+    assert instance_axes(sums, FACTS) == ("i",), "nobody sees the order of sums"
 
 
 def test_reads_that_may_stay_in_the_phase_of_the_store() -> None:

@@ -272,7 +272,7 @@ def test_parallel_bodies_keep_the_order_of_one_point(apart: bool) -> None:
             X[m, :] = Y[m, :] - X[m, :]
 
     kernel, p = make(fill)
-    assert shape(p)[0][0] == ("i0",)
+    assert shape(p)[0][0] == (("i0",) if apart else ()), "nothing tells instances that views which may overlap do not"
     assert agrees(kernel, p, {"M": 3, "N": 4})
     if not apart:
         size = 3 * 4

@@ -49,7 +49,7 @@ CONCERNS = {
 class Compare:
     def __init__(self, kernel: Kernel, types: Mapping[str, Type], abstract: Abstract, program: Program) -> None:
         self.a, self.nodes = abstract, abstract.nodes
-        self.r = Relation(kernel, types, dict(abstract.abi.constexprs), abstract.ordered)
+        self.r = Relation(kernel, types, dict(abstract.abi.constexprs), abstract.ordered, abstract.whole)
         self.r.data = self.of
         self.reason = Reason(program)
         self.reason.extents.update({x.name: x.extent for x in abstract.axes if x.kind != "while"})
@@ -99,6 +99,8 @@ class Compare:
                 e2 = expression(t.head, t.attrs[0], t.dtype, operand, [self.of(k) for k in t.kids])
                 if e2 is not None:
                     return e2
+        if t.head == "Load" and self.reason.simple(self.of(t.kids[0])) == FALSE:
+            return self.of(t.kids[1])
         key = self.identity(t)
         if key not in self._term:
             self._term[key] = self.atom(f"?{len(self.terms)}", t.dtype)
