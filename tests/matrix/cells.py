@@ -132,6 +132,10 @@ class Subject:
         rows = [tuple(r.items()) for r in self.entry["test"]]
         return [Case(r, VARIANTS[(i + d) % len(VARIANTS)]) for d in range(len(VARIANTS)) for i, r in enumerate(rows)]
 
+    def stretched(self, program: Program) -> list[Case]:
+        """Shapes past the program's blocks."""
+        return stretched(self.kernel, program, self.entry["test"])
+
     def case(self, case: Case) -> tuple[dict[str, Any], dict[str, Envelope]] | None:
         """Inputs (not to be written) and the envelope of a case; None where the reference refuses the inputs as invalid."""
         if case not in self._cases:
@@ -163,7 +167,7 @@ def check_cell(subject: Subject, config: str, at: int, cases: int) -> Cell:
         cell.faults += [str(d)[:400] for d in verify(program) or ()]
         if programs.dumps(programs.loads(text)) != text:
             cell.faults.append("program.json does not read back as the same program")
-        beyond = stretched(subject.kernel, program)
+        beyond = subject.stretched(program)
         run_cases(subject, program, [*window(subject.cases(), at, cases), *window(beyond, at, 1)], cell)
     except EqkirError as e:
         cell.faults.append(str(e)[:400])

@@ -16,7 +16,6 @@ from eqkir.kir.envelope import Envelope, compare
 from eqkir.kir.memory import ViewArg
 from eqkir.program.model import Program
 from tests.matrix.cells import ROOT, Cell, Subject, window
-from tests.matrix.stretch import stretched
 from tests.matrix.types import Case
 
 if TYPE_CHECKING:
@@ -46,13 +45,12 @@ def arrays(args: Mapping[str, Any]) -> tuple[dict[str, np.ndarray[Any, Any]], di
     return views, scalars
 
 
-def within(subject: Subject, program: Program, cases: Sequence[Case]) -> list[Case]:
-    """The cases that fit the budget; where those launch nothing, also the cheapest that launch something."""
+def within(subject: Subject, program: Program, cases: Sequence[Case], budget: int = BUDGET) -> list[Case]:
+    """The cases that fit a budget; where those launch nothing, also the cheapest that launch something."""
     cost = {c: steps(program, {**subject.integers, **dict(c.symbols)}) for c in cases}
-    most = BUDGET
-    if not any(0 < n <= BUDGET for n in cost.values()):
-        most = min((n for n in cost.values() if n), default=0)
-    return [c for c in cases if cost[c] <= max(BUDGET, min(most, LARGEST))]
+    if not any(0 < n <= budget for n in cost.values()):
+        budget = max(budget, min(LARGEST, min((n for n in cost.values() if n), default=0)))
+    return [c for c in cases if cost[c] <= budget]
 
 
 def affordable(subject: Subject, program: Program, n: int, at: int) -> list[Case]:
@@ -66,7 +64,7 @@ def affordable(subject: Subject, program: Program, n: int, at: int) -> list[Case
 
 def beyond(subject: Subject, program: Program, n: int, at: int) -> list[Case]:
     """n affordable cases past the program's blocks."""
-    return window(within(subject, program, stretched(subject.kernel, program)), at, n)
+    return window(within(subject, program, subject.stretched(program)), at, n)
 
 
 def prepare(subject: Subject, config: str, at: int, cell: Cell) -> tuple[Artifact, list[tuple[Case, Any, dict[str, Envelope]]]] | None:

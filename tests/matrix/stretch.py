@@ -6,6 +6,8 @@ masks).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -54,9 +56,22 @@ def pieces(program: Program) -> dict[str, tuple[int, bool]]:
     return out
 
 
-def stretched(kernel: Kernel, program: Program) -> list[Case]:
-    """Cases just past one piece of every axis, of one axis at a time, and of two whole pieces; those that are too large are left out."""
-    size = pieces(program)
+def related(rows: Sequence[Mapping[str, int]]) -> dict[str, tuple[str, int]]:
+    """Symbol -> (another, difference) where the kernel's own shapes keep a difference between the two: groups and their bounds, say."""
+    out: dict[str, tuple[str, int]] = {}
+    names = list(rows[0]) if rows else []
+    for i, b in enumerate(names):
+        for a in names[:i]:
+            gap = {r[b] - r[a] for r in rows}
+            if len(gap) == 1 and a not in out and b not in out and len({r[a] for r in rows}) > 2:
+                out[b] = a, gap.pop()
+    return out
+
+
+def stretched(kernel: Kernel, program: Program, rows: Sequence[Mapping[str, int]] = ()) -> list[Case]:
+    """Cases just past one piece of every axis, of one axis at a time, and of two whole pieces; those that are too large are left out. What
+    `rows`, known shapes of the kernel, have in common (`related`) holds in them, too."""
+    size, kept = pieces(program), related(rows)
     names = [s.id for s in kernel.symbols]
     symbols = {s.id: s for s in kernel.symbols}
     same = dict(kernel.equal)
@@ -64,7 +79,7 @@ def stretched(kernel: Kernel, program: Program) -> list[Case]:
     def extent(name: str, want: str) -> int:
         n, whole = size.get(name, (1, False))
         if want == "small" or n == 1:
-            return 3
+            return 1 if want == "small" and n == 1 else 3
         return n if whole else n + 3 if want == "past" else 2 * n
 
     wanted = [dict.fromkeys(names, "past"), dict.fromkeys(names, "even")]
@@ -73,7 +88,7 @@ def stretched(kernel: Kernel, program: Program) -> list[Case]:
     out: list[Case] = []
     for k, w in enumerate(wanted):
         row = {n: fitting(symbols[n], extent(n, w[n])) for n in names}
-        row |= {a: row[b] for a, b in same.items()}
+        row |= {a: row[b] for a, b in same.items()} | {b: row[a] + d for b, (a, d) in kept.items()}
         case = Case(tuple(row.items()), ("plain", "special", "strided")[k % 3])
         if case.symbols not in [c.symbols for c in out] and _affordable(program, row):
             out.append(case)
@@ -82,5 +97,7 @@ def stretched(kernel: Kernel, program: Program) -> list[Case]:
 
 def _affordable(program: Program, row: dict[str, int]) -> bool:
     views = [prod(int(evaluate(e, lambda a: row.get(a.args[0], 1))) for e in v.shape) for v in program.abi.views]
-    volume = prod(int(evaluate(a.extent, lambda x: row.get(x.args[0], 1))) for a in program.axes if a.extent.op in ("sym", "int"))
+    # as often as one operation may bind or own an extent: programs have several axes of one extent that never meet
+    extents = Counter(a.extent for a in program.axes if a.extent.op in ("sym", "int"))
+    volume = prod(int(evaluate(e, lambda x: row.get(x.args[0], 1))) ** min(n, 2) for e, n in extents.items())
     return max(views, default=0) <= ELEMENTS and volume <= VOLUME

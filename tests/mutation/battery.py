@@ -26,15 +26,18 @@ from eqkir.kir.memory import ViewArg
 from eqkir.kir.model import View
 from tests.matrix.cells import Subject
 from tests.matrix.provider import CACHE, CAPABILITY, arrays, within
-from tests.matrix.stretch import stretched
 from tests.matrix.types import Case as Shape
 from tests.musthold.sparse_values import BIG, spread
 
 #: seconds that one mutant's launches may take (a loop may not end)
 SECONDS = 40.0
 #: launches beside those with special values again; launches after which only the mutants that are left go on
-NUMERIC, ROUNDS = 26, (1, 2, 5)
-MAGNIFIED, EDGE, ZERO = "magnified", "edge", "zero"
+NUMERIC, ROUNDS = 32, (1, 2, 5)
+#: shapes past the program's blocks among them: all axes, two whole blocks, one axis at a time
+PAST = 12
+#: steps in one of those
+LONG = 400
+MAGNIFIED, EDGE, ZERO, NAN = "magnified", "edge", "zero", "nan in "
 
 
 def judge(expected: Sequence[tuple[dict[str, Any], str]], outcomes: Sequence[Outcome]) -> str:
@@ -80,13 +83,15 @@ class Battery:
             by_variant[v][k] for k in range(max(map(len, by_variant.values()))) for v in order if v in by_variant and k < len(by_variant[v])
         ]
         small = sorted((c for c in fits if c.variant == "plain"), key=lambda c: (size[c], c.symbols))
-        past = within(self.subject, self.program, stretched(self.subject.kernel, self.program))
+        past = within(self.subject, self.program, self.subject.stretched(self.program), LONG)
         large = [Shape(c.symbols, MAGNIFIED, c.constexprs) for c in (*past[:1], *small[-1:], *small[:4])]
         large += [Shape(c.symbols, ZERO, c.constexprs) for c in (*past[:1], *small[:2])]
-        picked = list(dict.fromkeys([*ranked[:1], *past[:1], *ranked[1:4], *small[:3], *large, *past[1:4], *ranked[4:]]))[:NUMERIC]
+        picked = list(dict.fromkeys([*ranked[:1], *past[:1], *ranked[1:4], *small[:3], *large, *past[1:PAST], *ranked[4:]]))[:NUMERIC]
         special = [c for c in by_variant.get("special", ()) if size[c]]
         again = [(c, seed) for seed in (1, 2, 3) for c in (*special[:1], *special[-2:])]
         again += [(Shape(c.symbols, EDGE, c.constexprs), seed) for seed in range(6, 12) for c in (*past[:1], *small[-1:])]
+        floats = [p.id for p in self.subject.kernel.params if isinstance(p, View) and p.role != "out" and p.dtype in FLOATS]
+        again += [(Shape(c.symbols, NAN + v, c.constexprs), 7) for v in floats for c in dict.fromkeys((*past[:1], *small[-1:]))]
         return [*((c, 7) for c in picked), *dict.fromkeys(again)]
 
     @cached_property
@@ -104,11 +109,15 @@ class Battery:
 
     def arguments(self, c: Shape, seed: int) -> dict[str, Any]:
         """Arguments of a case. Magnified: floats up to a few hundred, so that exponentials leave their range. Edge: zero but for the first
-        or last two coordinates of an axis (the seed says which). Zero: zeros."""
+        or last two coordinates of an axis (the seed says which). Zero: zeros. Nan in a view: one element in three is NaN there, and nowhere
+        else."""
         s = self.subject
         variant = c.variant if c.variant in VARIANTS else "plain"
         args = make_inputs(s.kernel, dict(c.symbols), seed, variant, s.constexprs, s.entry.get("scalars"), s.entry.get("data"))
-        if c.variant in (MAGNIFIED, EDGE, ZERO):
+        if c.variant.startswith(NAN):
+            x = args[c.variant.removeprefix(NAN)].array()
+            x[np.random.default_rng(seed).random(x.shape) < 0.3] = np.nan
+        elif c.variant in (MAGNIFIED, EDGE, ZERO):
             for p in s.kernel.params:
                 if isinstance(p, View) and p.role != "out" and p.dtype in FLOATS:
                     a = args[p.id].array()
