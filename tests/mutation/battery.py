@@ -65,6 +65,12 @@ class Battery:
         self.artifact: Artifact = emit(self.program)
         self.config = config
 
+    @property
+    def least(self) -> dict[str, int]:
+        """The smallest shape, of those whose extents are all above one, or at least all above zero, where there are such."""
+        shapes = [dict(c.symbols) for c, _ in self.cases]
+        return min(shapes, key=lambda d: (min(d.values(), default=2) < 2, min(d.values(), default=1) < 1, sum(d.values())))
+
     def mutant(self, source: str) -> Artifact:
         return replace(self.artifact, source=source)
 
@@ -169,7 +175,7 @@ class Battery:
 
     def _wrong(self) -> Iterator[tuple[str, Case]]:
         s, abi = self.subject, self.artifact.legal.abi
-        symbols = next(dict(c.symbols) for c, _ in self.cases if min([v for _, v in c.symbols], default=1) > 1)
+        symbols = self.least
         made = make_inputs(s.kernel, symbols, 5, "plain", s.constexprs, s.entry.get("scalars"), s.entry.get("data"))
         good, scalars = arrays(made)
         views = [v for v in abi.views if v.role != "workspace"]
@@ -232,8 +238,7 @@ class Battery:
     def wide(self, sources: Sequence[str], worker: pool.Worker) -> list[str]:
         """Small views with strides past 2**31, view by view and axis by axis."""
         s = self.subject
-        shapes = [dict(c.symbols) for c, _ in self.cases]
-        symbols = min(shapes, key=lambda d: (min(d.values(), default=2) < 2, min(d.values(), default=1) < 1, sum(d.values())))
+        symbols = self.least
         args = make_inputs(s.kernel, symbols, 3, "plain", s.constexprs, s.entry.get("scalars"), s.entry.get("data"))
         expected = envelope(s.kernel, args, symbols, s.constexprs)
         views = {k: a for k, a in args.items() if isinstance(a, ViewArg)}
