@@ -19,6 +19,8 @@ from eqkir.program.model import Carry, Item, Let, Loop, Store
 ALONG, POINTS = 8, 64
 #: where on an axis a datum such as a length lies
 MIDDLE = 1 / 2
+#: of many groups of an even spread of sizes, the longest against the mean
+LONGEST = 2.0
 
 Count = float | NDArray[np.float64]  # one number, or one a row
 
@@ -72,11 +74,21 @@ def between(
     groups: tuple[str, ...] = ()
     if len(data) == 2:
         inside, groups = n, tuple(sorted({a for e in data for a in e[1]}))
+    elif lo is None and data and _difference(data[0][0]):  # members counted from the start of their group: lanes wait for the longest
+        inside = LONGEST * n
+        for a in sorted(set(data[0][1])):
+            inside /= max(1, x.estimate(axes[a].extent))
     else:
         inside = members(axis, lo, hi, axes, x)
     around = sorted(where)
     loops = tuple(a for a in around if axes[a].kind in ("loop", "strict"))
     return Between(inside, groups, len(given), loops, tuple(a for a in around if axes[a].kind == "own"))
+
+
+def _difference(e: Expr) -> bool:
+    """Whether an expression holds a difference of two data."""
+    here = e.op == "sub" and all(any(a.op == "dep" for a in atoms(x)) for x in e.args)
+    return here or any(_difference(x) for x in e.args if isinstance(x, Expr))
 
 
 def members(axis: Axis, lo: Expr | None, hi: Expr | None, axes: Mapping[str, Axis], extents: Extents) -> float:
