@@ -68,11 +68,11 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         for x in sorted(abstract.free(on)) if on >= 0 else ():
             if abstract.axis(x).kind == "own":
                 roles[x].add("packed")
-    for _, j, x in abstract.ranges.counted if abstract.ranges else ():
-        roles[x].add("counted")
-        for a in sorted(abstract.free(j)):
-            if abstract.axis(a).kind == "own":
-                roles[a].add("sparse")
+    for _, same, counts in abstract.ranges.counted if abstract.ranges else ():
+        roles[counts].add("counted")
+        for owner in sorted(abstract.free(same)):
+            if abstract.axis(owner).kind == "own":
+                roles[owner].add("sparse")
     for x, confined in (abstract.ranges.met if abstract.ranges else {}).items():
         roles[x].add("searched")
         for m in confined:

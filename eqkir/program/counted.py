@@ -1,9 +1,9 @@
 """Members counted from where they start: reductions whose members lie between bounds that differ from lane to lane.
 
-A row of a sparse matrix sums ``A[c]`` over ``offsets[r] <= c`` and ``c < offsets[r + 1]``. A block of rows that walks along c has each row wait while
-the others' members pass. Counted from the row's own start, ``c = max(offsets[r], 0) + k``, every row takes its k-th member at the same
-time. `counted` makes that reduction beside the source's own: the same members (beyond the axis and beyond the upper bound the operand is
-neutral), so the same value; which of them is computed is the choice of a rule (ruleset ``narrow``).
+A row of a sparse matrix sums ``A[c]`` over ``offsets[r] <= c`` and ``c < offsets[r + 1]``. A block of rows that walks along c has each row
+wait while the others' members pass. Counted from the row's own start, ``c = max(offsets[r], 0) + k``, every row takes its k-th member at
+the same time. `counted` makes that reduction beside the source's own: the same members (beyond the axis and beyond the upper bound the
+operand is neutral), so the same value; which of them is computed is the choice of a rule (ruleset ``narrow``).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ BODY = frozenset({"Const", "Scalar", "Index", "Load", "Un", "Bin", "Tri", "Cast"
 
 
 def counted(q: Abstract, narrows: Sequence[tuple[int, str]], bounds: Mapping[str, tuple[int, int, int]]) -> list[tuple[int, int, Axis]]:
-    """(reduction, the same over counted members, the axis that counts) for reductions that alone bind their axis. New nodes are made in `q`;
-    the axis is not yet one of its axes."""
+    """(reduction, the same over counted members, the axis that counts) for reductions that alone bind their axis. New nodes are made in
+    `q`; the axis is not yet one of its axes."""
     binders: dict[str, set[int]] = {}
     for i, axis in narrows:
         binders.setdefault(axis, set()).add(i)

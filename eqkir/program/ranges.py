@@ -241,9 +241,7 @@ def with_ranges(p: Abstract, permissions: Sequence[str] = ()) -> Abstract:
         if ends:
             bounds[a.name] = (*_nodes(q, ends), bounds[bound_axis(q.nodes[i])][2])
             narrows.append((j, a.name))
-    q.ranges = Ranges(
-        bounds, tuple(narrows), tuple(slices), meetings(p, reachable(p, puts)), tuple((i, j, a.name) for i, j, a in pairs)
-    )
+    q.ranges = Ranges(bounds, tuple(narrows), tuple(slices), meetings(p, reachable(p, puts)), tuple((i, j, a.name) for i, j, a in pairs))
     return q
 
 
