@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from eqkir.runtime.host import host_source
+from eqkir.runtime.machine import missing
 from eqkir.runtime.pool import Pool, pool
 from eqkir.runtime.scalars import encoder
 
@@ -29,6 +30,10 @@ NAMES: Final = {
     "f8e5m2": "float8_e5m2", "index": "int64",
 }  # fmt: skip
 MASK: Final = (1 << 64) - 1
+#: bytes of views that a task has at least: fewer take less time than handing a task out
+TASK_BYTES: Final = 8192
+#: bytes of views from which a call is certain to outlast the waking of threads
+EAGER_BYTES: Final = 1 << 18
 
 
 class LoadError(Exception):
@@ -96,6 +101,8 @@ class NativeKernel:
         if self.told.get("native") != FORMAT:
             raise LoadError(f"{folder}: native.json has format {self.told.get('native')}, expected {FORMAT}")
         self.name: str = self.told["kernel"]
+        if lack := missing(self.told["machine"], self.told["needs"]):
+            raise LoadError(f"{folder}: the code cannot run here: {lack}")
         for file, digest in self.told["digests"].items():
             try:
                 data = (folder / file).read_bytes()
@@ -163,10 +170,11 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[i
     return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + size
 
 
-def stages(groups: list[list[tuple[int, int, int]]], threads: int) -> list[int]:
+def stages(groups: list[list[tuple[int, int, int]]], threads: int, moved: int) -> list[int]:
     """The words of a plan (see ``pool.mojo``) for groups ``(entry, instances, least instances of a task)``.
 
-    Tasks are made larger than that where there would be more than eight for each thread; groups without instances are left out.
+    `moved`: bytes of all views. Tasks are made larger than their least size where a task would have less than `TASK_BYTES` of them, or
+    where there would be more than eight tasks for each thread; groups without instances are left out.
     """
     out: list[int] = []
     count = 0
@@ -176,12 +184,12 @@ def stages(groups: list[list[tuple[int, int, int]]], threads: int) -> list[int]:
             continue
         first, words = 0, []
         for entry, n, least in live:
-            grain = n if threads == 1 else max(1, least, -(-n // (8 * threads)))
-            words += [entry, n, grain, first]
-            first += -(-n // grain)
+            grain = n if threads == 1 else max(1, least, -(-n // (8 * threads)), -(-n * TASK_BYTES // max(1, moved)))
+            words += [entry, n, min(n, grain), first]
+            first += -(-n // min(n, grain))
         out += [len(live), first, *words]
         count += 1
-    return [count, *out]
+    return [count, int(moved >= EAGER_BYTES), *out]
 
 
 def load(folder: str | Path) -> NativeKernel:
