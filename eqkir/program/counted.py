@@ -31,7 +31,7 @@ def counted(q: Abstract, narrows: Sequence[tuple[int, str]], bounds: Mapping[str
         lo, hi, _ = bounds[axis]
         (i, *others) = sorted(ops)
         n = q.nodes[i]
-        if others or users[axis] != 1 or n.op != "Red" or q.axis(axis).kind != "loop" or lo < 0 or hi < 0 or not q.free(lo):
+        if others or users[axis] != 1 or n.op != "Red" or q.axis(axis).kind != "loop" or lo < 0 or hi < 0 or not _data(q, lo):
             continue
         if any(q.nodes[j].op not in BODY for j in _below(q, n.args[0])):
             continue
@@ -41,6 +41,11 @@ def counted(q: Abstract, narrows: Sequence[tuple[int, str]], bounds: Mapping[str
         start = q.make("Index", (E.emax(q.nodes[lo].attrs[0], Int(0)),), q.nodes[lo].args, "index")
         out.append((i, q.make("Red", (n.attrs[0], new.name), (_Moved(q, axis, new, start).of(n.args[0]),), n.dtype), new))
     return out
+
+
+def _data(q: Abstract, lo: int) -> bool:
+    """Whether a bound varies between lanes, and is data."""
+    return bool(q.free(lo)) and any(q.nodes[j].op == "Load" for j in _below(q, lo))
 
 
 def _below(q: Abstract, i: int) -> list[int]:
