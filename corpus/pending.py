@@ -2,8 +2,4 @@
 
 from __future__ import annotations
 
-PENDING: frozenset[str] = frozenset(
-    {
-        "linear_attention_causal_bf16",
-    }
-)  # fmt: skip
+PENDING: frozenset[str] = frozenset()

@@ -39,10 +39,12 @@ class Context:
     layout: Layout
     unit: bool
     split: bool
+    forms: Any = None  # `eqkir.cpu.forms.Forms` of the launch
     assumed: dict[tuple[str, int], None] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
     labels: dict[str, Lanes] = field(default_factory=dict)
     pending: dict[int, int] = field(default_factory=dict)  # values not yet whole -> alias class of a load, or -1
+    supplied: dict[int, Any] = field(default_factory=dict)  # load -> the form in which an implementation wants it
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run
 
     # ---------------------------------------------------------------------------------------------- values

@@ -14,6 +14,7 @@ from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.context import Context, Lanes
+from eqkir.cpu.forms import Forms
 from eqkir.cpu.implementations import of_let
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.loops import expand_loop
@@ -38,7 +39,10 @@ def expand(program: Program, vector_bytes: int = 32) -> TaskProgram:
         raise fail(codes.STAGE, program.stage, accepted="structured", stage="expand")
     abi = program.abi
     resources = tuple(Resource(v.name, v.dtype, product(v.shape)) for v in abi.views if v.role == "workspace")
-    stages = (tuple(_group(program, s, vector_bytes) for s in program.segments),)  # segments are unordered
+    forms = Forms(program)
+    stages: tuple[tuple[Group, ...], ...] = (tuple(_group(program, s, vector_bytes, forms) for s in program.segments),)  # unordered
+    if forms.groups:
+        stages, resources = (tuple(forms.groups), *stages), (*resources, *forms.resources)
     used = {p for st in stages for g in st for p in g.params}
     params = [s.name for s in abi.symbols]
     params += [f"stride({v.name},{k})" for v in abi.views if v.role != "workspace" for k in range(len(v.shape))]
@@ -47,13 +51,13 @@ def expand(program: Program, vector_bytes: int = 32) -> TaskProgram:
 
 
 # ------------------------------------------------------------------------------------------------ one segment
-def _group(program: Program, segment: Segment, vector_bytes: int) -> Group:
+def _group(program: Program, segment: Segment, vector_bytes: int, forms: Forms) -> Group:
     b = Builder()
     digits: list[tuple[int, Expr]] = []
     layouts = [Layout(program, ph, vector_bytes) for ph in segment.phases]
 
     def context(unit: bool, split: bool) -> Context:
-        return Context(program, segment, b, layouts[0], unit, split)
+        return Context(program, segment, b, layouts[0], unit, split, forms)
 
     first = context(True, True)
     found = _decode(first, segment.order, None, digits)

@@ -37,7 +37,7 @@ from eqkir.cpu.model import (
 )  # fmt: skip
 from eqkir.program import interp_scalar as S
 from eqkir.program.interp import Args, bind_symbols
-from eqkir.program.interp_memory import ARGS, MANY, OOB, UNWRITTEN, Array, Buffer, View, memories
+from eqkir.program.interp_memory import ARGS, MANY, NOBODY, OOB, UNWRITTEN, Array, Buffer, View, memories
 from eqkir.program.interp_memory import Write as Mark
 
 #: instances of one batch, and bytes that bound a value of one
@@ -113,11 +113,17 @@ class Interpreter:
         first = 0
         with np.errstate(all="ignore"):
             for n, stage in enumerate(self.program.stages):
-                if n:  # a join: what was written before may be read and overwritten by anyone
-                    for v in self.views.values():
-                        v.memory.writer[...] = np.where(v.memory.writer >= 0, MANY - 1, v.memory.writer)
+                if n:
+                    self._join()
                 for g in stage:
                     first += self._group(g, first)
+
+    def _join(self) -> None:
+        """What was written before may be read and overwritten by anyone."""
+        for v in self.views.values():
+            v.must_write = v.must_write and v.memory.tracked and bool((v.memory.writer == NOBODY).any())
+        for v in self.views.values():
+            v.memory.writer[...] = v.memory.reader[...] = NOBODY
 
     def _group(self, g: Group, first: int) -> int:
         n = self.number(g.launch)

@@ -92,6 +92,8 @@ def _for(k: Context, x: Loop, block: Block) -> None:
     chunk, member = k.program.bindings[p] if p else 1, member_of(x.label)
     lanes = x.label if parameter(x.label) else member if member and parameter(member) else ""
     states = _States(k, x)
+    for c, f in states.folds:
+        k.supplied |= f.supplies(k, c, x)
     extent = k.extent(x.axis)
     begin, end = _bounds(k, x, extent, chunk)
 

@@ -138,7 +138,7 @@ class _Chooser:
         self.graph, self.p, self.target, self.shapes, self.model, self.decode = graph, p, target, shapes, model, decode
         self.base: dict[tuple[tuple[int, int], ...], Program | str] = {}
         self.rejected: list[Rejected] = []
-        self.seen: set[tuple[tuple[tuple[int, int], ...], tuple[tuple[str, int], ...]]] = set()
+        self.seen: set[tuple[tuple[tuple[int, int], ...], tuple[tuple[str, int], ...], tuple[str, ...]]] = set()
 
     def structure(self, c: Candidate) -> Program | str:
         """The decoded structure, or why there is none."""
@@ -158,7 +158,7 @@ class _Chooser:
         for c in candidates:
             base, row = self.structure(c), self.p.rows[c.row]
             used = row.values if isinstance(base, str) else {k: row.values[k] for k in base.bindings}
-            identity = (c.key, (*sorted(used.items()), *row.options))
+            identity = (c.key, (*sorted(used.items()), *row.options), row.implementations)
             if identity in self.seen:  # rows that differ in parameters the structure does not have
                 continue
             self.seen.add(identity)
@@ -169,7 +169,7 @@ class _Chooser:
         return self.order(out)
 
     def _costed(self, c: Candidate, base: Program, row: Row) -> _Ranked:
-        program = replace(base, bindings=row.values, options=row.launch)
+        program = replace(base, bindings=row.values, options=row.launch, implementations=row.implementations)
         return _Ranked(c, program, self.model.program(program, self.target, self.shapes))
 
     def order(self, ranked: list[_Ranked]) -> list[_Ranked]:

@@ -67,7 +67,7 @@ def cpu_rows(abstract: Abstract, target: CpuTarget, shapes: Mapping[str, int] | 
             if row is None:
                 streams.remove(s)
             elif len(seen) < data["limit"]:
-                seen.setdefault((row.bindings, row.options), row)
+                seen.setdefault((row.bindings, (*row.options, (" ".join(row.implementations), 0))), row)
     return list(seen.values())
 
 

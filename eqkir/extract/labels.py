@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -72,13 +73,16 @@ class LabelTable:
         every = self.pieces(label)
         if not narrowed(label) or axis_of(label) not in self.between:
             return every
-        known = {axis_of(t): t for t in around}
+        known = {**{axis_of(t): t for t in around}, axis_of(label): label}
+        expected = self.between[axis_of(label)]
+        if any(narrowed(known[a]) for a in expected.loops if a in known and a != axis_of(label)):
+            expected = replace(expected, loops=())  # the loop around takes the steps that count
 
         def pieces(a: str) -> Count:
             found = self.pieces(known.get(a, f"{a}:OB"))
             return np.where(np.isfinite(found), found, self.extent(a))
 
-        return np.asarray(self.between[axis_of(label)].steps(self.step(label), every, pieces)) * self.ones
+        return np.asarray(expected.steps(self.step(label), every, pieces)) * self.ones
 
     def active(self, label: str) -> Floats:
         """Lanes that hold members of the axis, averaged over its pieces."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from eqkir.base.expr import Expr, Int, atoms, evaluate
 from eqkir.extract.extents import Extents
-from eqkir.program.abi import Axis, axis_of
+from eqkir.program.abi import Axis, axis_of, traversal
 from eqkir.program.abstract import Abstract
-from eqkir.program.model import Item, Let, Loop
+from eqkir.program.model import Carry, Item, Let, Loop, Store
 
 #: coordinates tried along one axis, and points tried in all
 ALONG, POINTS = 8, 64
@@ -30,7 +30,8 @@ class Between:
     `inside`: members between them. Where both bounds are data that vary with axes `groups` (offsets of groups), those axes' members are
     taken to divide the axis into parts of `inside` = its extent altogether: one step of the axes has extent / steps of them.
     `bounds`: how many there are. `loops`, `blocks`: axes around the loop, and axes owned by instances, with which it varies whether the
-    loop is taken at all; none: it always is.
+    loop is taken at all; none: it always is. Of a loop over the groups that a block of rows meets, `loops` is its own axis, and what
+    varies is whether a step is taken.
     """
 
     inside: float
@@ -105,6 +106,11 @@ def members(axis: Axis, lo: Expr | None, hi: Expr | None, axes: Mapping[str, Axi
     return total / max(1, count)
 
 
+def visits(axis: Axis, rows: Iterable[str], x: Extents) -> Between:
+    """What is expected of a loop over those groups (members of `axis`) that a block of `rows` meets."""
+    return Between(float(max(1, x.estimate(axis.extent))), (), 0, (axis.name,), tuple(sorted(set(rows))))
+
+
 def of_abstract(p: Abstract, extents: Extents) -> dict[str, Between]:
     """What is expected of each axis with bounds."""
     axes = {a.name: a for a in p.axes}
@@ -112,12 +118,17 @@ def of_abstract(p: Abstract, extents: Extents) -> dict[str, Between]:
     for name, (lo, hi, on) in (p.ranges.bounds if p.ranges else {}).items():
         ends = [(p.nodes[i].attrs[0], [a for k in p.nodes[i].args for a in p.free(k)]) if i >= 0 else None for i in (lo, hi)]
         out[name] = between(axes[name], ends, p.free(on) if on >= 0 else (), axes, extents)
+    for name, confined in (p.ranges.met if p.ranges else {}).items():
+        out[name] = visits(axes[name], (m.row for m in confined), extents)
     return out
 
 
-def of_loop(loop: Loop, defs: Mapping[int, Let], axes: Mapping[str, Axis], extents: Extents) -> tuple[Between, dict[str, str]]:
+def of_loop(loop: Loop, defs: Mapping[int, Let | Carry], axes: Mapping[str, Axis], extents: Extents) -> tuple[Between, dict[str, str]]:
     """The same for one loop of a structured program, and the labels of the axes that it speaks of."""
     labels: dict[str, str] = {}
+    if has_effects(loop.body):
+        rows = _owned(loop.ends, defs)
+        return visits(axes[loop.axis], rows, extents), {**rows, loop.axis: loop.label}
 
     def names(i: int) -> list[str]:
         found = {axis_of(d): d for d in defs[i].dims} if i in defs else {}
@@ -131,15 +142,35 @@ def of_loop(loop: Loop, defs: Mapping[int, Let], axes: Mapping[str, Axis], exten
     return between(axes[loop.axis], ends, names(loop.on), axes, extents), labels
 
 
-def definitions(items: tuple[Item, ...]) -> dict[int, Let]:
-    """Lets of a block and of the loops in it, by id."""
-    out: dict[int, Let] = {}
+def has_effects(items: tuple[Item, ...]) -> bool:
+    """Whether a block stores."""
+    return any(isinstance(i, Store) or (isinstance(i, Loop) and has_effects(i.body)) for i in items)
+
+
+def _owned(ends: Iterable[int], defs: Mapping[int, Let | Carry]) -> dict[str, str]:
+    """Owned axes that values depend on, with their labels."""
+    out: dict[str, str] = {}
+    todo, seen = list(ends), set[int]()
+    while todo:
+        i = todo.pop()
+        if i in defs and i not in seen:
+            seen.add(i)
+            todo += defs[i].args
+            labels = (*defs[i].dims, *(a for a in defs[i].attrs if isinstance(a, str) and ":" in a))
+            out |= {axis_of(t): t for t in labels if traversal(t) in ("O1", "OB")}
+    return out
+
+
+def definitions(items: tuple[Item, ...]) -> dict[int, Let | Carry]:
+    """Lets and carries of a block and of the loops in it, by id."""
+    out: dict[int, Let | Carry] = {}
     for i in items:
         if isinstance(i, Let):
             out[i.id] = i
         elif isinstance(i, Loop):
             out.update(definitions(i.body))
+            out.update({c.id: c for c in i.carries})
     return out
 
 
-__all__ = ["Between", "Count", "between", "definitions", "members", "of_abstract", "of_loop"]
+__all__ = ["Between", "Count", "between", "definitions", "has_effects", "members", "of_abstract", "of_loop"]

@@ -13,6 +13,7 @@ folded          reduced, or contracted and ``vector``
 adjacent        of one execution group, the last coordinate but one of most accesses, weighted by bytes
 minor           the last coordinate of some access
 packed          owned by instances, where a loop around a store finds its members and what is computed there counts for these alone
+searched        of groups that find their members among rows that instances own: their loop may be searched for those that a block meets
 short, narrow   known extent of at most 32, at most 256
 ==============  ==============================================================================================
 """
@@ -65,6 +66,10 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         for x in sorted(abstract.free(on)) if on >= 0 else ():
             if abstract.axis(x).kind == "own":
                 roles[x].add("packed")
+    for x, confined in (abstract.ranges.met if abstract.ranges else {}).items():
+        roles[x].add("searched")
+        for m in confined:
+            roles[m.row].add("packed")
     for seg, members in ((slice_axis(x), x) for x in sorted(roles) if is_member(x)):
         if seg in roles:  # a slice's parameters are those of its members
             roles[seg] |= roles[members] - {"mem"}

@@ -107,6 +107,8 @@ class Abstract:
     inner: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
     #: ordered loops of the kernel (as `analysis.effects` names them) -> their axes: what the construction's verifier takes them for
     ordered: dict[str, str] = field(default_factory=dict)
+    #: operations over slices of the kernel (their first results) that are taken in one slice: what the verifier takes them for
+    whole: frozenset[str] = frozenset()
     #: (loop axis, seg axis over the same members): offered to rules that take a reduction in slices
     sliced: tuple[tuple[str, str], ...] = ()
     #: numerical permissions of the compile call that facts about values rely on

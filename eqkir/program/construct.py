@@ -37,6 +37,7 @@ from eqkir.program.construct_ordered import kept_effects, running
 from eqkir.program.construct_scans import turn
 from eqkir.program.construct_states import Again, below
 from eqkir.program.construct_values import Values, bounds
+from eqkir.program.construct_whole import Whole
 from eqkir.program.ops import COMBINING, PLAIN_MODES
 
 STORE_LIMIT = 256
@@ -57,15 +58,19 @@ def construct(
     """
     supported(kernel, pointer)
     types, consts = infer(kernel) if types is None else types, chosen(kernel, constexprs or {}, pointer)
-    ordered: frozenset[str] = frozenset()
+    ordered, whole = frozenset[str](), frozenset[str]()
     while True:
         try:
-            out = attempt(kernel, types, consts, pointer, ordered)
+            out = attempt(kernel, types, consts, pointer, ordered, whole)
             if len(set(binders(out))) < len(binders(out)):  # one operation under two axes: do axes of the stores' own make it one?
-                other = attempt(kernel, types, consts, pointer, ordered, "store")
+                other = attempt(kernel, types, consts, pointer, ordered, whole, "store")
                 if len(binders(other)) < len(binders(out)):
                     return other
             return out
+        except Whole as again:
+            if again.ops <= whole:
+                raise again.why from None
+            whole |= again.ops
         except Again as again:
             more = chain(Values(kernel, types, effects(kernel, pointer), consts), again) - ordered
             if not more:
@@ -93,10 +98,11 @@ def binders(p: Abstract) -> list[str]:
 
 def attempt(
     kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, bool | int | float], pointer: str, ordered: frozenset[str],
-    owner: str = "",
+    whole: frozenset[str] = frozenset(), owner: str = "",
 ) -> Abstract:  # fmt: skip
-    """The kernel in index notation where these loops are ordered; stores' dimensions have axes of this owner. Raises Again."""
-    values = Values(kernel, types, effects(kernel, pointer, ordered), constexprs)
+    """The kernel in index notation where these loops are ordered and these operations over slices are taken in one slice; stores'
+    dimensions have axes of this owner. Raises Again, Whole."""
+    values = Values(kernel, types, effects(kernel, pointer, ordered), constexprs, whole)
     values.mine = owner
     if len(values.effects.stores) > STORE_LIMIT:
         raise fail(

@@ -36,8 +36,8 @@ COMBINE = register(
 CARRY = register(
     "EQK-CON-CARRY", "a carried tensor is read at another place than its own",
     f"A fold over slices carries its states element by element: an element's next value may read other carries at the same coordinates, "
-    f"or at a few fixed ones (at most {STATE_LIMIT} states), but not along a reduced axis or at coordinates that change with the step. "
-    "Carries of `for` and `while` are kept in memory instead, unless the loop stands inside a fold.",
+    f"or at a few fixed ones (at most {STATE_LIMIT} states), but not along a reduced axis or at coordinates that change with the step; "
+    "else its domain is taken in one slice. Carries of `for` and `while` are kept in memory instead, unless the loop stands inside a fold.",
 )  # fmt: skip
 LOOP_STORE = register(
     "EQK-CON-LOOP-STORE", "a store inside a loop that is not known to be independent of other iterations",
@@ -56,8 +56,9 @@ SCAN = register(
     "A scan is read along its own axis, or kept in a workspace; inside an ordered loop no workspace is filled.",
 )  # fmt: skip
 SLICE = register(
-    "EQK-CON-SLICE", "a slice of a fold is merged with another axis, or its state is read along an axis that is reduced inside",
-    "Each axis of a slice's extent is reduced or is the axis of an output. A state in emit is read at the output's own coordinates.",
+    "EQK-CON-SLICE", "a fold over slices has no form, neither in slices nor in one slice that is the whole domain",
+    "In slices each axis of a slice's extent is reduced or is the axis of an output, and a state in emit is read at the output's own "
+    "coordinates; else the domain is taken in one slice.",
 )  # fmt: skip
 ATOMIC = register(
     "EQK-CON-ATOMIC", "a scattered reduction without an atomic form", "Scattered reductions are constructed by: add max min and or xor.",

@@ -69,7 +69,7 @@ def planned(v: Values, effects: Sequence[Effect], writes: Sequence[Write], own: 
 class _Finished:
     def __init__(self, v: Values, abi: Abi) -> None:
         self.v, self.source, self.abi = v, v.program, abi
-        self.out = Abstract(abi, ())
+        self.out = Abstract(abi, (), whole=v.whole)
         self.axes: dict[tuple[str, Expr, int | str], Axis] = {}
         self.workspaces: list[ViewParam] = []
         self.kept: dict[str, str] = {}

@@ -16,8 +16,9 @@ from eqkir.program.construct_codes import SCAN, SLICE, STAGE
 from eqkir.program.construct_effect import Effect
 from eqkir.program.construct_env import Ixs
 from eqkir.program.construct_memory import inbounds, members, together
-from eqkir.program.construct_states import open_forms
+from eqkir.program.construct_states import below, open_forms
 from eqkir.program.construct_values import Values
+from eqkir.program.construct_whole import Whole
 
 
 def plain(v: Values, e: Expr, extent: Expr) -> str | None:
@@ -80,7 +81,8 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
         if members_of(a, free):
             continue
         if v.kind_of[a] == "seg":
-            raise fail(SLICE, "a state of slices is read inside another loop", pointer, stage=STAGE)
+            ops = {v.cutting[m.attrs[1]] for m in (p.nodes[i] for i in below(p, node)) if m.op == "State" and m.attrs[0] == a}
+            raise Whole(ops, fail(SLICE, "a state of slices is read inside another loop", pointer, stage=STAGE))
         place.insert(0, Coord(a))
         where.insert(0, Coord(a))
         shape.insert(0, v.extent_of[a])
@@ -112,8 +114,6 @@ def number(axis: str) -> tuple[int, int, int]:
 
 def needed(v: Values, stores: Sequence[Effect]) -> list[Effect]:
     """The effects that fill workspaces which the stores read, directly or not, in the order of their names."""
-    from eqkir.program.construct_states import below
-
     found: set[str] = set()
     todo = list(stores)
     while todo:

@@ -18,6 +18,7 @@ from eqkir.program.abi import Abi, member_axis
 from eqkir.program.abstract import Abstract, axes_in
 from eqkir.program.construct_codes import CONSTEXPR, EXPR_LIMIT, EXPRESSION, EXTENT, NODE_LIMIT, NODES, SLICE, STAGE
 from eqkir.program.construct_env import ROOT, Env, Ixs
+from eqkir.program.construct_whole import Whole
 
 
 class Open(Abstract):
@@ -32,7 +33,11 @@ class Open(Abstract):
 class Nodes:
     """What construction makes nodes of: the arena, axes by extent, what is known of extents."""
 
-    def __init__(self, kernel: Kernel, types: Mapping[str, Type], effects: Effects, constexprs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, kernel: Kernel, types: Mapping[str, Type], effects: Effects, constexprs: Mapping[str, Any],
+        whole: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.whole = whole  # operations over slices (their first results) that are taken in one slice
         self.kernel, self.types, self.effects, self.constexprs = kernel, types, effects, constexprs
         self.program: Abstract = self.opened()
         self.extents = Extents(kernel.symbols, kernel.equal)
@@ -53,14 +58,24 @@ class Nodes:
         self._shapes: dict[str, tuple[Expr, ...]] = {}
         self._env: dict[Expr, Expr] = {Sym(k): Int(v) for k, v in constexprs.items() if isinstance(v, int) and not isinstance(v, bool)}
         self._launch = {x.id for x in kernel.symbols} | {p.id for p in kernel.params if isinstance(p, Scalar)}
-        self._slices = {
-            i.region.args[0].id for i in effects.loops.values()
+        cut = {
+            i.region.args[0].id: i.op for i in effects.loops.values()
             if isinstance(i.op, (RegionFold, RegionScan)) and i.name in ("summarize", "emit")
         }  # fmt: skip
+        #: argument that is a slice -> the operation that cuts it
+        self._slices = {arg: op.results[0] for arg, op in cut.items() if op.results[0] not in whole}
         #: length known at run time only -> (source's begin, source's length, begin, end)
         self._bounded: dict[Expr, tuple[Expr, Expr, Expr, Expr]] = {}
-        domains = [(id, t) for id, t in types.items() if isinstance(t, DomainType) and id not in self._slices]
+        domains = [(id, t) for id, t in types.items() if isinstance(t, DomainType) and id not in cut]
         self._env.update({Sym(id): t.length for id, t in domains})  # an extent may name a domain: its length
+        for arg, op in cut.items():
+            if op.results[0] in whole:
+                source = op.domain
+                while source in cut and source not in self._slices:
+                    source = cut[source].domain
+                t = types[source]
+                assert isinstance(t, DomainType)
+                self._env.update({Sym(arg): t.length, Sym(f"{arg}.begin"): t.begin, Sym(f"{arg}.end"): t.end})
         for _, t in domains:
             self._subregion(t)
 
@@ -141,17 +156,22 @@ class Nodes:
         if extent.op == "sym" and extent.args[0] in self._slices:
             seg = self.env.slice(extent.args[0])
             if seg is None or kind != "loop":
-                raise fail(SLICE, "a slice is used outside of its region, or step by step", accepted="its indices inside", stage=STAGE)
+                raise self.uncut(extent, "a slice is used outside of its region, or step by step", "its indices inside")
             mem = self.members(seg, avoid)
             return self.coordinate(mem), mem
         if self.is_slice(extent):
-            raise fail(SLICE, f"an axis of extent {extent}", accepted="one axis of the slice's extent", stage=STAGE)
+            raise self.uncut(extent, f"an axis of extent {extent}", "one axis of the slice's extent")
         name = self.axis(extent, avoid, kind, owner)
         return self.coordinate(name), name
 
     def is_slice(self, extent: Expr) -> bool:
         """Whether the extent is that of a slice, or made of it."""
         return any(a.args[0] in self._slices for a in atoms(extent) if a.op == "sym")
+
+    def uncut(self, extent: Expr, what: str, accepted: str) -> Whole:
+        """What is raised where slices of this extent have no form: the operations that cut them are taken in one slice."""
+        ops = {self._slices[a.args[0]] for a in atoms(extent) if a.op == "sym" and a.args[0] in self._slices}
+        return Whole(ops, fail(SLICE, what, accepted=accepted, stage=STAGE))
 
     def coordinate(self, axis: str) -> Expr:
         """The position along the dimension that an axis was made for."""
@@ -162,6 +182,8 @@ class Nodes:
 
     def slices(self, extent: Expr, avoid: AbstractSet[str]) -> tuple[str, str]:
         """A seg axis and its first mem axis."""
+        if self.is_slice(extent):
+            raise self.uncut(extent, "slices of a slice", "a fold over a domain")
         seg = self.axis(extent, avoid, "seg")
         return seg, self.members(seg, ())
 

@@ -11,8 +11,9 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from eqkir.base.diagnostics import fail
-from eqkir.base.expr import ZERO, Expr, coords, lt
+from eqkir.base.expr import ZERO, Expr, Sym, coords, lt
 from eqkir.kir import model as kir
+from eqkir.kir.types import DomainType
 from eqkir.program.abi import slice_axis
 from eqkir.program.construct_codes import SLICE, STAGE
 from eqkir.program.construct_env import Bind, Env, Ixs, Request, Steps, construction, made
@@ -21,6 +22,7 @@ from eqkir.program.construct_loops import choice, region_of
 from eqkir.program.construct_loops import path_of as _path
 from eqkir.program.construct_states import Loop, Part
 from eqkir.program.construct_values import Values
+from eqkir.program.construct_whole import Whole
 
 Op = kir.RegionFold | kir.RegionScan
 Nodes = Generator[Request, int, int]
@@ -37,7 +39,8 @@ class Slices:
         self.axes = varies | {seg}  # what the regions bind is none of these
         self.summary = self.region("summarize", self.captured(op.summarize, 1 + len(op.xs)))
         varies |= {v.point_axis[p] for p in v.effects.scopes[op.results[0]] if p in v.point_axis}
-        self.loop = Loop(v, seg, f"f{self.number}", varies, self.dtype)
+        self.loop = Loop(v, seg, f"f{self.number}", varies, self.dtype, cuts=op.results[0])
+        v.cutting[self.loop.name] = op.results[0]
         if isinstance(op, kir.RegionFold):
             half = len(op.identity)
             left = {a.id: self.form(k) for k, a in enumerate(op.combine.args[:half])}
@@ -59,9 +62,7 @@ class Slices:
         return {a.id: self.value(y, self.summary) for a, y in zip(args, self.op.summarize.yields, strict=True)}
 
     def captured(self, r: kir.Region, first: int) -> dict[str, Bind]:
-        """Slices of tensors and captures: the tensors and values themselves."""
-        ids = [*zip(r.args[1:], self.op.xs, strict=False), *zip(r.args[first:], self.op.captures, strict=True)]
-        return {a.id: self.value(x, self.outer) for a, x in ids}
+        return captured(self.op, r, first, self.outer)
 
     def region(self, name: str, binds: dict[str, Bind], key: str = "") -> Env:
         v, op = self.v, self.op
@@ -70,7 +71,8 @@ class Slices:
         arg = getattr(op, name).args[0].id
         if name in ("summarize", "emit"):
             begin, step, _ = v.domain(op.domain)
-            env.domains[arg] = v.pinned(begin), step, self.extent
+            env.domains[arg] = v.pinned(begin), step, Sym(arg)
+            env.domains.update(domains(v, op, getattr(op, name)))
             env.slices[arg] = self.seg
         return env
 
@@ -112,6 +114,54 @@ class Slices:
         return None if member is None else self.v.make("Red", ("any", self.mem), (member,), "bool")
 
 
+def values(ids: Sequence[str], args: Sequence[kir.Arg], env: Env) -> dict[str, Bind]:
+    """Arguments that stand for values of an environment."""
+
+    def bind(id: str) -> Bind:
+        return lambda path, ixs: (_path(id, path), ixs, env)
+
+    return {a.id: bind(x) for a, x in zip(args, ids, strict=True)}
+
+
+def captured(op: Op, r: kir.Region, first: int, outer: Env) -> dict[str, Bind]:
+    """Slices of tensors and captures: the tensors and values themselves."""
+    return values(op.xs, r.args[1 : 1 + len(op.xs)], outer) | values(op.captures, r.args[first:], outer)
+
+
+def domains(v: Values, op: Op, r: kir.Region) -> dict[str, tuple[Expr, int, Expr]]:
+    """What arguments that capture domains stand for."""
+    held = [(a.id, c) for a, c in zip(r.args[len(r.args) - len(op.captures) :], op.captures, strict=True)]
+    return {a: v.domain(c) for a, c in held if isinstance(v.types[c], DomainType)}
+
+
+def uncut(v: Values, op: Op, name: str, binds: dict[str, Bind], outer: Env) -> Env:
+    """The environment of a region where the operation is taken in one slice."""
+    env = Env(made(v, region_of(v, op, name), outer, ("whole",)), outer, binds)
+    if name in ("summarize", "emit"):
+        begin, step, extent = v.domain(op.domain)
+        env.domains[getattr(op, name).args[0].id] = v.pinned(begin), step, extent
+        env.domains.update(domains(v, op, getattr(op, name)))
+    return env
+
+
+def summarized(v: Values, op: Op, k: int, path: tuple[str, ...], ixs: Ixs, outer: Env) -> Steps:
+    """The state after the one slice; of no slice at all: the one before."""
+    start = op.identity if isinstance(op, kir.RegionFold) else op.init
+    summary = uncut(v, op, "summarize", captured(op, op.summarize, 1 + len(op.xs), outer), outer)
+    if isinstance(op, kir.RegionFold):
+        out = yield _path(op.summarize.yields[k], path), ixs, summary
+    else:
+        n = len(op.identity)
+        binds = values(op.summarize.yields, op.apply.args[:n], summary) | values(op.init, op.apply.args[n:], outer)
+        out = yield _path(op.apply.yields[k], path), ixs, uncut(v, op, "apply", binds, outer)
+    before = yield _path(start[k], path), ixs, outer
+    v.env = outer
+    extent = v.domain(op.domain)[2]
+    if v.is_slice(extent):
+        raise v.uncut(extent, "a fold over a slice", "a fold over a domain")
+    return choice(v, v.index(lt(ZERO, v.pinned(extent)), (), "bool"), out, before)
+
+
 def folded(v: Values, op: Op, outer: Env, seg: str, part: Part) -> Generator[Request, int, Loop]:
     """A closed loop that has the component."""
     loops: list[Loop] = v.loops.setdefault((op.results[0], outer.number, seg), [])
@@ -128,6 +178,8 @@ def folded(v: Values, op: Op, outer: Env, seg: str, part: Part) -> Generator[Req
 @construction("region_fold", "domain xs axes captures identity summarize combine", records=True)
 def _region_fold(v: Values, op: kir.RegionFold, n: int, ixs: Ixs, path: tuple[str, ...]) -> Steps:
     outer = v.env
+    if op.results[0] in v.whole:
+        return (yield from summarized(v, op, n, path, ixs, outer))
     seg, _ = v.slices(v.domain(op.domain)[2], v.taken(_path(op.results[n], path), ixs))
     loop = yield from folded(v, op, outer, seg, (n, path, ixs))
     return loop.result((n, path, ixs))
@@ -137,6 +189,12 @@ def _region_fold(v: Values, op: kir.RegionFold, n: int, ixs: Ixs, path: tuple[st
 def _region_scan(v: Values, op: kir.RegionScan, n: int, ixs: Ixs, path: tuple[str, ...]) -> Steps:
     outer, id = v.env, _path(op.results[n], path)
     extent, outputs = v.domain(op.domain)[2], len(op.out_axes)
+    if op.results[0] in v.whole:
+        if n >= outputs:
+            return (yield from summarized(v, op, n - outputs, path, ixs, outer))
+        first = 1 + len(op.xs)
+        binds = captured(op, op.emit, first + len(op.init), outer) | values(op.init, op.emit.args[first : first + len(op.init)], outer)
+        return (yield _path(op.emit.yields[n], path), ixs, uncut(v, op, "emit", binds, outer))
     if n >= outputs:
         seg, _ = v.slices(extent, v.taken(id, ixs))
         part = (n - outputs, path, ixs)
@@ -168,7 +226,7 @@ def _members(v: Values, ixs: Ixs, d: int, extent: Expr) -> str | None:
 def _emitted(v: Values, op: kir.RegionScan, n: int, ixs: Ixs, path: tuple[str, ...], outer: Env, seg: str) -> Steps:
     """An output along the members of a slice: the state is that before the slice."""
     if seg in outer.axes:
-        raise fail(SLICE, "a fold over slices inside a fold over the same slices", stage=STAGE)
+        raise Whole(op.results[:1], fail(SLICE, "a fold over slices inside a fold over the same slices", stage=STAGE))
     s = Slices(v, op, outer, seg, None)
     first = 1 + len(op.xs)
     binds = s.captured(op.emit, first + len(op.init))

@@ -4,12 +4,10 @@ traversed backwards; an exclusive one scans the elements before. Read at any oth
 from __future__ import annotations
 
 from eqkir.base import dtypes
-from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import WIDENED
 from eqkir.base.expr import ONE, ZERO, Expr, emax, eq
 from eqkir.kir import model as kir
 from eqkir.program.abi import members_of
-from eqkir.program.construct_codes import SLICE, STAGE
 from eqkir.program.construct_env import Ixs, Steps, construction
 from eqkir.program.construct_keep import kept, own_axes, plain
 from eqkir.program.construct_loops import both, choice
@@ -47,7 +45,7 @@ def _members(v: Values, op: kir.Scan, extent: Expr, at: Expr, others: frozenset[
     seg = v.env.slice(extent.args[0]) if extent.op == "sym" else None
     found = [a for a in members_of(seg, v.kind_of) if v.coordinate(a) == at and a not in others] if seg else []
     if op.exclusive or op.reverse or not found:
-        raise fail(SLICE, "a scan along a slice that is exclusive, reversed or read elsewhere", accepted="region_scan", stage=STAGE)
+        raise v.uncut(extent, "a scan along a slice that is exclusive, reversed or read elsewhere", "region_scan")
     return found[0]
 
 

@@ -16,6 +16,7 @@ from eqkir.program.abstract import BOUND, Abstract, VNode
 from eqkir.program.construct_codes import CARRY, STAGE, STATE_LIMIT
 from eqkir.program.construct_env import Ixs, Request
 from eqkir.program.construct_values import Values
+from eqkir.program.construct_whole import Whole
 
 Part = tuple[int, tuple[str, ...], Ixs]  # carry, record path, indices
 #: value of one component of a kind ("init", "next", …): a request, to be sent the node
@@ -45,6 +46,7 @@ class Loop:
     vary: list[frozenset[str]] = field(default_factory=list)
     closed: bool = False
     region: str = ""  # of a `for` or `while`
+    cuts: str = ""  # or the operation over slices (its first result)
 
     def form(self, part: Part) -> int:
         """The formal of a component, new or existing."""
@@ -53,7 +55,7 @@ class Loop:
         if part not in self.parts:
             if not used <= self.outer or self.closed or len(self.parts) >= STATE_LIMIT:
                 why = fail(CARRY, f"a carried tensor is read at [{', '.join(map(str, ixs))}]", stage=STAGE)
-                raise Again(self.region, why) if self.region else why
+                raise Again(self.region, why) if self.region else Whole((self.cuts,), why)
             self.parts.append(part)
         i = self.parts.index(part)
         axes = tuple(sorted(used | self.outer | {self.axis}))  # provisional: `settle` finds the real ones
@@ -174,7 +176,7 @@ def copied(v: Values, n: VNode, attrs: tuple[Any, ...], args: tuple[int, ...], w
 def joined(v: Values, loops: Sequence[Loop]) -> Loop:
     """One loop with the components of several instances of it."""
     first = loops[0]
-    out = Loop(v, first.axis, "+".join(x.name for x in loops), first.outer, first.dtype, closed=True, region=first.region)
+    out = Loop(v, first.axis, "+".join(x.name for x in loops), first.outer, first.dtype, closed=True, region=first.region, cuts=first.cuts)
     for x in loops:
         out.parts += [part for part in x.parts if part not in out.parts]
     home = [next((x, x.parts.index(part)) for x in loops if part in x.parts) for part in out.parts]

@@ -33,8 +33,11 @@ from eqkir.program.construct_nodes import Nodes
 class Values(Nodes):
     """Instantiates values of one kernel into the nodes of `program`."""
 
-    def __init__(self, kernel: Kernel, types: Mapping[str, Type], effects: Effects, constexprs: Mapping[str, Any]) -> None:
-        super().__init__(kernel, types, effects, constexprs)
+    def __init__(
+        self, kernel: Kernel, types: Mapping[str, Type], effects: Effects, constexprs: Mapping[str, Any],
+        whole: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        super().__init__(kernel, types, effects, constexprs, whole)
         self._memo: dict[tuple[int, str, Ixs], int] = {}
         self.load_scopes: dict[int, frozenset[tuple[str, str]]] = {}
         self.load_loops: dict[int, frozenset[str]] = {}  # axes of the ordered loops around a load
@@ -42,6 +45,7 @@ class Values(Nodes):
         self.ordered: dict[str, Any] = {}  # region of an ordered loop -> its one instance (`construct_ordered`)
         self.memory: dict[tuple[str, int, tuple[str, ...]], Any] = {}  # carries of ordered loops that are kept in memory
         self.inner: dict[tuple[str, int], tuple[str, ...]] = {}  # (workspace, version) -> regions of the ordered loops where it lives
+        self.cutting: dict[str, str] = {}  # name of a loop over slices -> its operation (the first result)
         self.kept: dict[str, Any] = {}  # workspace -> the effect that fills it
         self.workspaces: dict[Any, str] = {}  # (node, where it is kept) -> workspace
         self.views_kept: dict[str, tuple[str, tuple[Expr, ...]]] = {}  # workspace -> (dtype, shape)

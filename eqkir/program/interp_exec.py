@@ -40,7 +40,7 @@ class Batch:
         self.env: dict[int, Value] = {}
         self.coords: dict[str, Array] = {}
         self.active: dict[str, Array | None] = {}
-        self.running: dict[int, Array] = {}  # while loop -> where it still runs
+        self.running: dict[int, Array] = {}  # while loop, or loop with effects between bounds -> where it runs
 
 
 def aligner(src: tuple[str, ...], dst: tuple[str, ...]) -> Callable[[Array], Array] | None:
@@ -77,7 +77,7 @@ class Compiler:
         self.dtypes: dict[int, str] = {}
         self.extent = {a.name: space.value(a.extent) for a in program.axes}
         self.clock = Clock(program, self.extent)
-        self.whiles: list[tuple[int, tuple[str, ...]]] = []  # enclosing while loops: key, lane dims of the condition
+        self.whiles: list[tuple[int, tuple[str, ...]]] = []  # enclosing loops that run for some only: key, lane dims
         self.wide: dict[str, int] = {}  # labels of enclosing loops whose steps run at once -> their number
         self.widest = 1
         self.site = 0
@@ -319,7 +319,7 @@ class Compiler:
         return self.clock.time(self.program.abi.view(view).alias, version)
 
     def going(self, dims: tuple[str, ...]) -> Callable[[Batch], Array | None]:
-        """Where the while loops around still run; None: everywhere."""
+        """Where the while loops around still run, and those with effects take this step; None: everywhere."""
         parts = []
         for key, src in self.whiles:
             extra = tuple(1 + k for k, d in enumerate(src) if d not in dims)

@@ -42,7 +42,12 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
     between = bounds(k, x, extent, chunk)
     for c in phis:
         k.define(c)
+    effects = bool(x.ends) and stores(x.body)  # an instance has none in steps that its bounds exclude
+    if effects:
+        k.whiles.append((id(x), ()))
     body = k.block(x.body, f"{where}/body")
+    if effects:
+        k.whiles.pop()
     nexts = [k.full(c.args[0], k.lanes(c.dims)) for c in phis]
     steps = [fold(k, c, x.label) for c in folds]
     for c in x.carries:
@@ -62,6 +67,9 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
                 at = it * chunk + lanes
                 b.coords[lanes_of] = at if parameter(lanes_of) else at[0]
                 b.active[lanes_of] = None if (it + 1) * chunk <= extent else at < extent
+            if effects:
+                assert first is not None and end is not None
+                b.running[id(x)] = (first <= it) & (it < end)
             body(b)
             after = [step(b, s) for (_, step, _), s in zip(steps, state, strict=True)]
             new = [f(b) for f in nexts]  # all Phis change at once
@@ -84,6 +92,11 @@ def compile_loop(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
             b.env[c.id] = finish(s)
 
     return go
+
+
+def stores(items: tuple[Item, ...]) -> bool:
+    """Whether a block has effects."""
+    return any(isinstance(i, Store) or (isinstance(i, Loop) and stores(i.body)) for i in items)
 
 
 def bounds(k: Compiler, x: Loop, extent: int, chunk: int) -> Callable[[Batch], tuple[Array | None, Array | None]]:

@@ -13,7 +13,8 @@ op            attrs                         args -> result
 Const Scalar Index Un Bin Tri Cast Bitcast Pick Arg     as in `abstract`
 Load          (view, version, ixs, form)    valid, fill, deps…; form: ``ptr``, ``stream`` (evicted first), ``keep`` (evicted last), ``wide``
                                             (loaded by every lane that will hold a copy)
-RedTree       (fn, label)                   a -> without that label: one fragment covers the axis (label ``W``)
+RedTree       (fn, label)                   a -> without that label: one fragment covers the axis (label ``W``), or of the block that the
+                                            instance owns (``OB``)
 RedNTree      (label, Region)               idents…, elems… -> tuple
 ConWhole      (impl, label)                 a, b -> impl ``mma`` (matrix unit) or ``fma`` (multiply and reduce); result dtype accumulates
 ConAccWhole   (impl, label)                 a, b, init
@@ -115,8 +116,9 @@ class Loop:
 
     `lo` and `hi` (>= 0) are values of dtype index before the loop. Let l be the least `lo` and h the greatest `hi` over their active
     lanes: the loop takes the steps from the one that holds l up to the last one that holds a member before h; steps start at multiples
-    of their size. Members that are skipped are neutral for every carry. `on` (>= 0) is a bool before the loop: only lanes in which it holds
-    count for l and h, and there is no step where it holds in none; the carries of other lanes reach no effect.
+    of their size. Members that are skipped are neutral for every carry, and no store in the loop is valid there. `on` (>= 0) is a bool
+    before the loop: only lanes in which it holds count for l and h, and there is no step where it holds in none; the carries of other
+    lanes reach no effect.
     """
 
     axis: str

@@ -14,7 +14,7 @@ only under the permission ``zero_products``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,88 +22,32 @@ import numpy as np
 
 from eqkir.base import expr as E
 from eqkir.base.dtypes import FLOATS, NUMPY, identity, parse
-from eqkir.base.expr import Coord, Dep, Expr, Int, atoms, coords, substitute
+from eqkir.base.expr import Dep, Expr, atoms, coords, substitute
 from eqkir.program.abi import members_of, slice_axis
 from eqkir.program.abstract import BOUND, Abstract, VNode, bound_axis
+from eqkir.program.half_spaces import Bound, half_spaces, simple
 from eqkir.program.interp_pointwise import pointwise_function
 from eqkir.program.lower import SCANS, reachable, scan_axis
+from eqkir.program.meetings import Meeting, meetings
 
 PERMISSION = "zero_products"
-#: operations that a bound may be computed by: each has one realisation
-SIMPLE = frozenset({"Const", "Scalar", "Index", "Load", "Un", "Bin", "Tri", "Cast", "Bitcast"})
 KINDS = ("loop", "seg", "strict")
 MOST = 4  # bounds of one side that are combined
 
 Known = Any  # a numpy array of one element, an int (the node that the value is), or None
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Members x with ``x >= at`` (`upper`) or ``x < at`` satisfy none of its predicates. Data operands are ``Dep(node id)``."""
-
-    upper: bool
-    at: Expr
-
-
 @dataclass
 class Ranges:
     """`bounds`: axis -> nodes of the first member and of the end (values of dtype index, not clamped), and of where results are observed
     at all (bool); -1 for what the axis has not; `narrows`: (operation, axis) whose members outside are neutral; `slices`: seg axes
-    offered to rules whose folds have the bounds of the axis that they slice."""
+    offered to rules whose folds have the bounds of the axis that they slice; `met`: loop axis around stores -> half spaces of owned axes to
+    which they are confined (`eqkir.program.meetings`)."""
 
     bounds: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     narrows: tuple[tuple[int, str], ...] = ()
     slices: tuple[str, ...] = ()
-
-
-def half_spaces(predicate: Expr, axis: str) -> Iterator[Bound]:
-    """The bounds that follow from the conjuncts of a predicate, for the coordinate of `axis`."""
-    x = Coord(axis)
-    for e in _conjuncts(predicate):
-        negated = e.op == "not"
-        e = e.args[0] if negated else e
-        if e.op not in ("lt", "le", "eq") or (negated and e.op == "eq"):
-            continue
-        a, b = _linear(e.args[0], x), _linear(e.args[1], x)
-        if a is None or b is None:
-            continue
-        if negated:  # not (a < b): b <= a
-            a, b = b, a
-        strict = (e.op == "lt") != negated
-        for (ka, ra), (kb, rb) in ((a, b), (b, a)) if e.op == "eq" else ((a, b),):
-            k = kb - ka  # k x + (rb - ra) >= strict
-            if k == -1:
-                yield Bound(True, (rb - ra) + int(not strict))
-            elif k == 1:
-                yield Bound(False, (ra - rb) + int(strict))
-            elif k < 0:
-                yield Bound(True, E.floordiv(rb - ra - int(strict), -k) + 1)
-            elif k > 0:
-                yield Bound(False, E.floordiv(ra - rb + int(strict) + (k - 1), k))
-
-
-def _conjuncts(e: Expr) -> list[Expr]:
-    return [x for a in e.args for x in _conjuncts(a)] if e.op == "and" else [e]
-
-
-def _linear(e: Expr, x: Expr) -> tuple[int, Expr] | None:
-    """(weight of x, the rest) of a sum with an integer weight; None for anything else."""
-    if e == x:
-        return 1, Int(0)
-    if x not in atoms(e):
-        return 0, e
-    parts = [_linear(a, x) for a in e.args] if e.op in ("add", "sub", "mul") else []
-    if len(parts) == 2 and parts[0] is not None and parts[1] is not None:
-        (ka, ra), (kb, rb) = parts[0], parts[1]
-        if e.op == "add":
-            return ka + kb, ra + rb
-        if e.op == "sub":
-            return ka - kb, ra - rb
-        if ka == 0 and ra.value is not None:
-            return kb * ra.value, rb * ra
-        if kb == 0 and rb.value is not None:
-            return ka * rb.value, ra * rb
-    return None
+    met: dict[str, tuple[Meeting, ...]] = field(default_factory=dict)
 
 
 class Idle:
@@ -253,16 +197,9 @@ def _outside(p: Abstract, e: Expr, free: frozenset[str], axis: str) -> bool:
     for a in atoms(e):
         if a.op == "coord" and a.args[0] not in free:
             return False
-        if a.op == "dep" and not _simple(p, a.args[0], free, axis):
+        if a.op == "dep" and not simple(p, a.args[0], free, axis):
             return False
     return True
-
-
-def _simple(p: Abstract, i: int, free: frozenset[str], axis: str) -> bool:
-    n = p.nodes[i]
-    if n.op not in SIMPLE or any(slice_axis(a) == axis for a in p.free(i)) or not p.free(i) <= free:
-        return False
-    return all(_simple(p, a, free, axis) for a in n.args)
 
 
 def with_ranges(p: Abstract, permissions: Sequence[str] = ()) -> Abstract:
@@ -294,7 +231,7 @@ def with_ranges(p: Abstract, permissions: Sequence[str] = ()) -> Abstract:
             at = seg[axis]
             bounds[at] = (*_nodes(q, mine), -1)
             slices.append(at)
-    q.ranges = Ranges(bounds, tuple(narrows), tuple(slices))
+    q.ranges = Ranges(bounds, tuple(narrows), tuple(slices), meetings(p, reachable(p, puts)))
     return q
 
 
@@ -333,7 +270,7 @@ def demands(p: Abstract, live: list[int]) -> dict[int, int]:
         if n.op in BOUND and len(uses[i]) == 1 and not p.free(i) & inside:
             (w,) = uses[i]
             around = {a for a in p.free(w) if kind[a] != "own"} if w >= 0 else set()  # loops that the operation has to stand in
-            if any(kind[a] in ("loop", "strict") for a in around) and around <= p.free(i) and _simple(p, w, p.free(w), bound_axis(n)):
+            if any(kind[a] in ("loop", "strict") for a in around) and around <= p.free(i) and simple(p, w, p.free(w), bound_axis(n)):
                 out[i] = w
     return out
 

@@ -25,6 +25,7 @@ from eqkir.program.interp_reduce import Reducer
 from eqkir.program.model import Carry, Let, Loop, Store
 from eqkir.program.verify_index import Facts
 from eqkir.program.verify_memory import Memory
+from eqkir.program.verify_met import lost
 from eqkir.program.verify_padding import POINTWISE, Padding, constant, neutral, same, unchanged
 from eqkir.program.verify_scope import Phase, Place, Report, loops
 from eqkir.program.verify_structure import label_of, region_of
@@ -46,7 +47,7 @@ KEEPS = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min", "or": 
 
 
 def check_narrow(m: Memory, say: Report) -> None:
-    """Bounds are integers before the loop; what they exclude is neutral; no effect is skipped."""
+    """Bounds are integers before the loop; what they exclude is neutral; no effect is skipped (`verify_met`)."""
     for phase in m.phases:
         for at, loop in loops(phase):
             if loop.ends:
@@ -65,10 +66,13 @@ def _fault(m: Memory, phase: Phase, at: Place, loop: Loop) -> str:
             return f"the bound %{i} differs between lanes"
         if any(slice_axis(axis_of(d)) == loop.axis for d in x.dims):
             return f"the bound %{i} varies along the loop"
-    if loop.cond >= 0 or any(isinstance(p.item, Store) for p in phase.places if loop in p.loops):
-        return "a loop with bounds that has effects or a condition"
+    if loop.cond >= 0:
+        return "a loop with bounds that has a condition"
     if legal and loop.on >= 0:
         return "a legal loop counts in all lanes"
+    skipped = lost(m, phase, loop)
+    if skipped:
+        return skipped
     values, conditions = m.facts.of(phase), {loop.on} - {-1}
     names = members_of(loop.axis, phase.program.axis) if traversal(loop.label)[0] == "S" else (loop.axis,)
     members = tuple(map(Coord, names))  # a slice is skipped where all of its members are beyond a bound

@@ -357,7 +357,7 @@ WHOLE = ("W", "SW", "MW")
 _FRAGMENT = ("W", "M1", "MC", "MW")
 #: operation -> traversals of the label that it binds
 BOUND = {
-    **dict.fromkeys(("RedTree", "RedNTree", "ConWhole", "ConAccWhole"), _FRAGMENT),
+    **dict.fromkeys(("RedNTree", "ConWhole", "ConAccWhole"), _FRAGMENT), "RedTree": (*_FRAGMENT, "OB"),
     **dict.fromkeys(("Scan", "ScanN", "Last"), ("LC", *_FRAGMENT)),
     **dict.fromkeys(("FragRedN", "FragScan", "FragScanN", "Dot"), ("W", "LC", "MC", "MW")),
     "FragRed": ("W", "LC", "MC", "MW", "OB"),

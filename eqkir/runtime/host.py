@@ -92,7 +92,8 @@ class _Host:
             self.add(f"        [{', '.join(parts)}],")
         spans = [f"_span({self.v[n]}_shape, {self.v[n]}_strides, {self.v[n]}_item)" for n in self.spanned()]
         self.add("    ]", f"    spans = ({''.join(s + ', ' for s in spans)})")
-        self.add("    return _Plan(_stages(groups, _POOL.threads), template, resources, spans)", "")
+        moved = " + ".join(f"{n}.size * {n}_item" for n in self.v.values()) or "0"
+        self.add(f"    return _Plan(_stages(groups, _POOL.threads, {moved}), template, resources, spans)", "")
 
     def pairs(self) -> list[tuple[str, str]]:
         """Views that the caller keeps apart, where one of them is written."""

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from eqkir.runtime.host import host_source
+from eqkir.runtime.machine import missing
 from eqkir.runtime.pool import Pool, pool
 from eqkir.runtime.scalars import encoder
 
@@ -29,6 +30,10 @@ NAMES: Final = {
     "f8e5m2": "float8_e5m2", "index": "int64",
 }  # fmt: skip
 MASK: Final = (1 << 64) - 1
+#: bytes of views that a task has at least: fewer take less time than handing a task out
+TASK_BYTES: Final = 8192
+#: bytes of views from which a call is certain to outlast the waking of threads
+EAGER_BYTES: Final = 1 << 18
 
 
 class LoadError(Exception):
@@ -85,30 +90,36 @@ class Bound:
             self._run(p.state, self._plan, self._frame)
 
 
+def _told(folder: Path) -> dict[str, Any]:
+    """native.json, of this format, for this machine, beside the libraries that it speaks of. Raises LoadError, OSError, KeyError."""
+    try:
+        told: dict[str, Any] = json.loads((folder / "native.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as e:
+        raise LoadError(f"{folder}: no native kernel: {e}") from None
+    if not isinstance(told, dict) or told.get("native") != FORMAT:
+        raise LoadError(f"{folder}: native.json has another format than {FORMAT}")
+    if lack := missing(told["machine"], told["needs"]):
+        raise LoadError(f"{folder}: the code cannot run here: {lack}")
+    for file, digest in told["digests"].items():
+        if hashlib.sha256((folder / file).read_bytes()).hexdigest() != digest:
+            raise LoadError(f"{folder / file} is not the file that native.json speaks of")
+    return told
+
+
 class NativeKernel:
     """A loaded kernel. ``kernel(*arrays, *scalars)`` checks its arguments and runs; `bind` checks once."""
 
     def __init__(self, folder: Path) -> None:
         try:
-            self.told: dict[str, Any] = json.loads((folder / "native.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as e:
-            raise LoadError(f"{folder}: no native kernel: {e}") from None
-        if self.told.get("native") != FORMAT:
-            raise LoadError(f"{folder}: native.json has format {self.told.get('native')}, expected {FORMAT}")
-        self.name: str = self.told["kernel"]
-        for file, digest in self.told["digests"].items():
-            try:
-                data = (folder / file).read_bytes()
-            except OSError as e:
-                raise LoadError(f"{folder}: {e}") from None
-            if hashlib.sha256(data).hexdigest() != digest:
-                raise LoadError(f"{folder / file} is not the file that native.json speaks of")
-        try:
+            self.told = _told(folder)
+            self.name: str = self.told["kernel"]
             self._library = ctypes.CDLL(str(folder / "kernel.so"))
             self.pool = pool(folder / "pool.so", self.told["pool"])
             entries = [[self._entry(g["entry"]) for g in stage] for stage in self.told["stages"]]
         except (OSError, AttributeError) as e:
             raise LoadError(f"{folder}: {e}") from None
+        except (KeyError, TypeError) as e:
+            raise LoadError(f"{folder}: native.json is not whole: {type(e).__name__} {e}") from None
         self.folder = folder
         self._plans: dict[Any, Plan] = {}
         space: dict[str, Any] = {
@@ -163,10 +174,11 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[i
     return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + size
 
 
-def stages(groups: list[list[tuple[int, int, int]]], threads: int) -> list[int]:
+def stages(groups: list[list[tuple[int, int, int]]], threads: int, moved: int) -> list[int]:
     """The words of a plan (see ``pool.mojo``) for groups ``(entry, instances, least instances of a task)``.
 
-    Tasks are made larger than that where there would be more than eight for each thread; groups without instances are left out.
+    `moved`: bytes of all views. Tasks are made larger than their least size where a task would have less than `TASK_BYTES` of them, or
+    where there would be more than eight tasks for each thread; groups without instances are left out.
     """
     out: list[int] = []
     count = 0
@@ -176,12 +188,12 @@ def stages(groups: list[list[tuple[int, int, int]]], threads: int) -> list[int]:
             continue
         first, words = 0, []
         for entry, n, least in live:
-            grain = n if threads == 1 else max(1, least, -(-n // (8 * threads)))
-            words += [entry, n, grain, first]
-            first += -(-n // grain)
+            grain = n if threads == 1 else max(1, least, -(-n // (8 * threads)), -(-n * TASK_BYTES // max(1, moved)))
+            words += [entry, n, min(n, grain), first]
+            first += -(-n // min(n, grain))
         out += [len(live), first, *words]
         count += 1
-    return [count, *out]
+    return [count, int(moved >= EAGER_BYTES), *out]
 
 
 def load(folder: str | Path) -> NativeKernel:

@@ -1,10 +1,18 @@
-"""The bounds of narrowed loops, placed where each loop starts. Their nodes have one realisation each, so there is nothing to choose."""
+"""The bounds of narrowed loops, placed where each loop starts. Their nodes have one realisation each, so there is nothing to choose.
+
+A loop over the groups that a block of rows meets gets its bounds from a loop over all groups before it, in chunks::
+
+    first = min over rows of t;  last = max over rows of t
+    for g in chunks: lo = min(lo, g where the group may hold first..last, else the extent);  hi = max(hi, g + 1 where it may, else 0)
+"""
 
 from __future__ import annotations
 
-from eqkir.program.abi import axis_of, narrowed, traversal
+from eqkir.base.expr import Coord, Dep, Expr, Int, atoms, conj, substitute
+from eqkir.program.abi import axis_of, narrowed, parameter, traversal
 from eqkir.program.abstract import Abstract
 from eqkir.program.dag import FN, Dag, Path, RNode
+from eqkir.program.meetings import Meeting, met
 from eqkir.program.schedule import ScheduleError
 
 
@@ -18,10 +26,13 @@ def loop_bounds(dag: Dag, p: Abstract) -> dict[Path, tuple[int, int, int]]:
     """
     labels: dict[Path, dict[str, str]] = {}
     owned: dict[str, set[str]] = {}
+    stages: dict[str, int] = {}
     for n in dag.nodes:
         for t in n.labels or ():
             if traversal(t)[0] == "O":
                 owned.setdefault(axis_of(t), set()).add(t)
+        for a, _, q in n.path or ():
+            stages[a] = max(stages.get(a, 0), q)
     unique = {a: next(iter(ts)) for a, ts in owned.items() if len(ts) == 1}
     for n in dag.nodes:
         path = n.path or ()
@@ -34,14 +45,64 @@ def loop_bounds(dag: Dag, p: Abstract) -> dict[Path, tuple[int, int, int]]:
                     known.setdefault(axis_of(t), t)
     out = {}
     for path in sorted(labels):
-        found = p.ranges.bounds.get(path[-1][0]) if p.ranges else None
+        axis = path[-1][0]
+        if p.ranges and axis in p.ranges.met:
+            at = (*path[:-1], (axis, f"{axis}:LC", stages[axis] + 1))
+            out[path] = (*_visited(dag, p, labels[path], at, p.ranges.met[axis]), -1)
+            continue
+        found = p.ranges.bounds.get(axis) if p.ranges else None
         if found is None:
-            raise ScheduleError(f"{path[-1][0]} has no bounds")
+            raise ScheduleError(f"{axis} has no bounds")
         lo, hi = (_Place(dag, p, labels[path]).at(path[:-1], i) for i in found[:2])
         known = {**unique, **labels[path]}
         on = found[2] if found[2] >= 0 and p.free(found[2]) <= known.keys() else -1
         out[path] = lo, hi, _Place(dag, p, known).at(path[:-1], on)
     return out
+
+
+def _visited(dag: Dag, p: Abstract, labels: dict[str, str], path: Path, confined: tuple[Meeting, ...]) -> tuple[int, int]:
+    """The first group that a block of rows may meet, and the end of the last one: a search in the loop `path` over all groups."""
+    group, label, _ = path[-1]
+    kids: list[int] = []
+    env: dict[tuple[str, int | str], Expr] = {}
+
+    def operand(key: tuple[str, int | str], node: int) -> Expr:
+        if key not in env:
+            env[key] = Dep(len(kids))
+            kids.append(node)
+        return env[key]
+
+    place = _Place(dag, p, {group: label})
+    least: dict[str, Expr] = {}
+    most: dict[str, Expr] = {}
+    moved = []
+    for m in confined:
+        if m.row not in labels:
+            raise ScheduleError(f"a store that finds its rows in groups does not speak of {m.row}")
+        for fn, ends in (("max", most), ("min", least)):
+            if (fn == "min") == m.upper:
+                ends[m.row] = operand((fn, m.row), _extreme(dag, fn, m.row, labels[m.row]))
+        deps: dict[Expr, Expr] = {a: operand(("dep", a.args[0]), place.at(path, a.args[0])) for a in atoms(m.at) if a.op == "dep"}
+        moved.append(Meeting(m.row, m.upper, substitute(m.at, deps)))
+    rows = {labels[m.row] for m in confined if not parameter(labels[m.row])}
+    own = tuple(sorted({label, *rows}))
+
+    def make(op: str, ls: tuple[str, ...], attrs: tuple[object, ...], *args: int | tuple[int, ...]) -> int:
+        return dag.make(RNode(op, ls, path, attrs, args))
+
+    may = make("FIndex", own, (conj(*met(moved, least, most)), "bool"), tuple(kids))
+    out = []
+    for fn, at, none in (("min", Coord(group), p.axis(group).extent), ("max", Coord(group) + 1, Int(0))):
+        found = make("FIndex", (label,), (at, "index"), ())
+        without = dag.make(RNode("FIndex", (), path[:-1], (none, "index"), ((),)))
+        out.append(make("FRedLoop", own, (fn, "lanes"), make("FTri", own, ("select",), may, found, without)))
+    return out[0], out[1]
+
+
+def _extreme(dag: Dag, fn: str, row: str, label: str) -> int:
+    """The least or greatest coordinate of a block of rows."""
+    at = dag.make(RNode("FIndex", (label,), (), (Coord(row), "index"), ((),)))
+    return dag.make(RNode("FRedTree", (label,), (), (fn, label), (at,))) if parameter(label) else at
 
 
 class _Place:

@@ -21,7 +21,7 @@ from eqkir.terms.prelude import PATHS, REQUESTS, SORTS
 #: table -> sorts of its columns
 _TABLE_FIELDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("axlab", "coordlab", "bundle"), ("String", "L")),
-    **dict.fromkeys(("lab", "step-block", "step-chunk", "step-whole", "vdt", "alias", "step-narrow"), ("String", "String")),
+    **dict.fromkeys(("lab", "step-block", "step-chunk", "step-whole", "vdt", "alias", "step-narrow", "step-met"), ("String", "String")),
     **dict.fromkeys(("looped", "chunked", "whole", "single", "sliced", "oneslice", "inslice", "loopable", "unordered"), ("String",)),
     "narrowslices": ("String",),
     **dict.fromkeys(("shared", "private", "en"), ("String",)),
@@ -178,8 +178,9 @@ class _Encoder:
         return {t for a in axes for t in (a, *self.labels_of(self.p.axis(a)))}
 
     def labels_of(self, a: Axis) -> tuple[str, ...]:
-        """The labels of an axis, those between its bounds (if it has any) last."""
-        more = [narrow_label(t) for t in a.labels] if self.p.ranges and a.name in self.p.ranges.bounds else []
+        """The labels of an axis, those between its bounds, or over the groups that a block meets (if it has any), last."""
+        found = self.p.ranges
+        more = [narrow_label(t) for t in a.labels] if found and (a.name in found.bounds or a.name in found.met) else []
         return (*a.labels, *(t for t in more if t))
 
     def values(self, ids: tuple[int, ...]) -> int:
@@ -327,7 +328,11 @@ class _Encoder:
             for t in a.labels:
                 self.add("lab", a.name, t)
                 self.add("bundle", t, self.labels({t, *member_labels(t, (x.name for x in self.p.axes))}))
-                if (n := narrow_label(t)) in labels:
+                if (n := narrow_label(t)) in labels and self.p.ranges and a.name in self.p.ranges.met:
+                    self.add("step-met", t, n)
+                    self.add("lab", a.name, n)
+                    self.add("bundle", n, self.labels({n}))
+                elif n in labels:
                     self.add("step-narrow", t, n)
             for step, t in zip({"own": ("step-block",), "loop": LOOP_STEPS, "seg": LOOP_STEPS}.get(a.kind, ()), a.labels[1:], strict=False):
                 self.add(step, a.labels[0], t)

@@ -47,6 +47,7 @@ _TABLES: Final = """
 (relation step-chunk (String String))      ; L1 -> LC
 (relation step-whole (String String))      ; L1 -> W
 (relation step-narrow (String String))     ; a loop label -> the loop between the bounds of its axis, where it has any
+(relation step-met (String String))        ; a loop label of groups -> the loop over those that the instance's rows may meet
 (relation narrows (V String))              ; operation, axis: outside the bounds of the axis it takes in nothing
 (relation narrowslices (String))           ; seg axes with the bounds of the axis that they slice
 (relation shared (String))                 ; bound by several operations or stored over: traversed as the context says

@@ -60,14 +60,14 @@ def _block(items: tuple[Any, ...], f: Callable[[Any], Any]) -> tuple[Any, ...]:
 
 def replaced(a: Abstract, **fields: Any) -> Abstract:
     """A copy without the caches of the old one."""
-    out = Abstract(a.abi, a.axes, list(a.nodes), a.groups, dict(a.origins), dict(a.inner), dict(a.ordered), _ids=dict(a._ids))
+    out = Abstract(a.abi, a.axes, list(a.nodes), a.groups, dict(a.origins), dict(a.inner), dict(a.ordered), a.whole, _ids=dict(a._ids))
     for k, v in fields.items():
         setattr(out, k, v)
     return out
 
 
 def rebuilt(a: Abstract, node: Callable[[VNode, Abstract], VNode | int | None], put: Callable[[Put, Abstract], Put | None]) -> Abstract:
-    out = Abstract(a.abi, a.axes, inner=dict(a.inner), ordered=dict(a.ordered))
+    out = Abstract(a.abi, a.axes, inner=dict(a.inner), ordered=dict(a.ordered), whole=a.whole)
     new: dict[int, int] = {}
     for i, n in enumerate(a.nodes):
         moved = replace(n, args=tuple(new[x] for x in n.args))

@@ -13,6 +13,7 @@ from eqkir.program.model import Let, Store
 from tests.construction import good
 from tests.construction.good import Triple
 from tests.construction.mutations_ordered import ORDERED
+from tests.construction.mutations_slices import SLICED
 
 MUTATIONS: dict[tuple[str, str], Callable[[], Triple]] = {}
 Mutation = Callable[[], Triple]
@@ -481,6 +482,6 @@ def _() -> Triple:
     return good.scaled().items(lambda i: () if isinstance(i, Let) and i.op == "Scalar" else i)
 
 
-MUTATIONS.update(ORDERED)
+MUTATIONS.update(ORDERED | SLICED)
 
 __all__ = ["MUTATIONS"]

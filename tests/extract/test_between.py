@@ -67,8 +67,8 @@ def test_groups_divide_the_axis_and_a_length_half_of_it() -> None:
     (b,) = of_abstract(p, Extents(p.abi, {"R": 100, "E": 101, "N": 5000, "C": 7})).values()
     assert b == Between(5000.0, ("i0",), 2)
     p = source("jagged_softmax_f32")
-    (b,) = of_abstract(p, Extents(p.abi, {"N": 5000, "D": 4, "E": 11})).values()
-    assert b == Between(5000.0, ("c0",), 2, ("c0",), ("i0",))
+    found = of_abstract(p, Extents(p.abi, {"N": 5000, "D": 4, "E": 11}))
+    assert found == {"c1": Between(5000.0, ("c0",), 2, ("c0",), ("i0",)), "c0": Between(10.0, (), 0, ("c0",), ("i0",))}
     p = source("attention_decode_paged_bf16")
     assert all(b.groups == () for b in of_abstract(p, Extents(p.abi, {})).values())
 

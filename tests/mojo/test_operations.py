@@ -162,6 +162,7 @@ def stored() -> dict[Any, Any]:
     bodies: dict[Any, tuple[str, list[str]]] = {}
     for d in DTYPES:
         bodies[d] = (d, [f"    p.unsafe_store({k}, {one(v, d)})" for k, v in enumerate(some(d).tolist())])
+        bodies[d, 4] = (d, [f"    p.unsafe_store({4 * k}, {ops.constant(literal(v, d), d, 4)})" for k, v in enumerate(some(d).tolist())])
     for f, d, w in REDUCTIONS:
         xs = [one(v, d) for v in lanes(d)[:w].tolist()]
         vector = f"{ops.mojo_type(d, w)}({', '.join(xs)})" if w > 1 else xs[0]
@@ -175,6 +176,9 @@ def test_a_constant_keeps_its_bits(stored: dict[Any, Any], dtype: str) -> None:
     got = np.zeros(x.shape, NUMPY[dtype])
     stored[dtype](got.ctypes.data)
     assert not different(got, x, dtype).any()
+    wide = np.zeros(4 * x.size, NUMPY[dtype])
+    stored[dtype, 4](wide.ctypes.data)
+    assert not different(wide, np.repeat(x, 4), dtype).any()
 
 
 @pytest.mark.parametrize("fn, dtype, width", REDUCTIONS)

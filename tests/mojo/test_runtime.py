@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from eqkir.emit.mojo import toolchain
 from eqkir.emit.mojo.build import Built, Module, build_one
 from eqkir.emit.mojo.native import FILES
+from eqkir.runtime import native
 from eqkir.runtime.native import LoadError, load, stages
 from eqkir.runtime.pool import thread_count
 from tests.mojo import handmade
@@ -29,15 +31,16 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("native")
-    for native in (handmade.scaled(), handmade.staged(), handmade.sums()):
-        handmade.made(native, base / native.program.abi.kernel)
+    for made in (handmade.scaled(), handmade.staged(), handmade.sums()):
+        handmade.made(made, base / made.program.abi.kernel)
     handmade.made(handmade.scaled(noalias=True), base / "apart")
     return base
 
 
 def child(code: str, folder: Path, **environment: str) -> str:
-    """The output of a Python process that runs `code`, which sees `folder`, `np` and `load`."""
+    """The output of a Python process that runs `code`, which sees `folder`, `np` and `load`. Small arrays are cut into many tasks, too."""
     head = f"import numpy as np, os, sys, threading, time\nfrom eqkir.runtime.native import load\nfolder = {str(folder)!r}\n"
+    head += "import eqkir.runtime.native as native\nnative.TASK_BYTES = 1\n"
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(code)], env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
@@ -56,8 +59,10 @@ for n in (1, 2, 3, 17, 1000):
 
 
 @pytest.mark.parametrize("threads", ["1", "2", "4", "7"])
-def test_stages_are_joined_with_any_number_of_threads(folder: Path, threads: str) -> None:
-    child(STAGED, folder, EQKIR_NUM_THREADS=threads)
+@pytest.mark.parametrize("eager", [0, 1 << 40])
+def test_stages_are_joined_with_any_number_of_threads(folder: Path, threads: str, eager: int) -> None:
+    """Sleeping workers are woken at once, or after a while."""
+    child(f"native.EAGER_BYTES = {eager}\n" + STAGED, folder, EQKIR_NUM_THREADS=threads)
 
 
 def test_calls_from_many_threads_at_once(folder: Path) -> None:
@@ -215,7 +220,7 @@ def test_loading_and_calling_need_ctypes_and_numpy_alone(folder: Path) -> None:
         """,
         folder,
     )  # fmt: skip
-    names = ["eqkir", "eqkir.runtime", "eqkir.runtime.host", "eqkir.runtime.native", "eqkir.runtime.pool", "eqkir.runtime.scalars"]
+    names = ["eqkir", *(f"eqkir.runtime{n}" for n in ("", ".host", ".machine", ".native", ".pool", ".scalars"))]
     assert out.splitlines() == ["[]", str(names)]
 
 
@@ -267,15 +272,30 @@ def test_a_folder_without_a_kernel_is_refused(folder: Path, tmp_path: Path) -> N
     (tmp_path / "kernel.so").write_bytes(b"nothing")
     with pytest.raises(LoadError, match="kernel.so is not the file"):
         load(tmp_path)
-    (tmp_path / "native.json").write_text('{"native": 99}')
-    with pytest.raises(LoadError, match="format 99"):
-        load(tmp_path)
+    for text, message in (('{"native": 99}', "another format"), ("[]", "another format"), ('{"native": 1}', "not whole")):
+        (tmp_path / "native.json").write_text(text)
+        with pytest.raises(LoadError, match=message):
+            load(tmp_path)
+
+
+def test_code_for_another_machine_is_not_loaded(folder: Path, tmp_path: Path) -> None:
+    for name in FILES:
+        (tmp_path / name).write_bytes((folder / "scaled" / name).read_bytes())
+    told = json.loads((tmp_path / "native.json").read_text())
+    for change, words in (({"needs": ["avx512f", "avx1024"]}, "lacks avx1024"), ({"machine": "riscv64"}, "it is for riscv64")):
+        (tmp_path / "native.json").write_text(json.dumps(told | change))
+        with pytest.raises(LoadError, match=words):
+            load(tmp_path)
 
 
 def test_plans_cut_groups_into_tasks() -> None:
-    assert stages([[(7, 10, 4)], [(8, 0, 1)], []], 2) == [1, 1, 3, 7, 10, 4, 0]
-    assert stages([[(7, 1000, 1), (9, 5, 2)]], 2) == [1, 2, 16 + 3, 7, 1000, 63, 0, 9, 5, 2, 16]
-    assert stages([[(7, 1000, 1)]], 1) == [1, 1, 1, 7, 1000, 1000, 0]
+    large = 1 << 30
+    assert stages([[(7, 10, 4)], [(8, 0, 1)], []], 2, large) == [1, 1, 1, 3, 7, 10, 4, 0]
+    assert stages([[(7, 1000, 1), (9, 5, 2)]], 2, large) == [1, 1, 2, 16 + 3, 7, 1000, 63, 0, 9, 5, 2, 16]
+    assert stages([[(7, 1000, 1)]], 1, large) == [1, 1, 1, 1, 7, 1000, 1000, 0]
+    assert stages([[(7, 1000, 1)]], 2, 4 * 8192) == [1, 0, 1, 4, 7, 1000, 250, 0]
+    assert stages([[(7, 1000, 1)]], 2, 100) == [1, 0, 1, 1, 7, 1000, 1000, 0]
+    assert stages([[(7, 3, 50)]], 4, 0) == [1, 0, 1, 1, 7, 3, 3, 0]
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "2000", "1.5"])
@@ -305,8 +325,9 @@ def test_calls_are_cheap(folder: Path) -> None:
     assert best(lambda: k(x[:], y[:], 2.0)) < 15e-6
 
 
-def test_no_deadlock_under_switching(folder: Path) -> None:
+def test_no_deadlock_under_switching(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interleavings: short calls of different sizes from several threads while the interpreter switches often."""
+    monkeypatch.setattr(native, "TASK_BYTES", 1)
     k = load(folder / "staged")
     old = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from corpus.build import every
@@ -14,7 +15,9 @@ from eqkir.emit.triton.checks import Case, interpret_batch
 from eqkir.kir.envelope import compare, envelope
 from eqkir.kir.inputs import make_inputs
 from tests.matrix.provider import arrays
+from tests.terms.test_met import block, candidates, data
 from tests.terms.test_narrow import loops, narrowed
+from tests.triton.against import Trial, check_all
 
 pytestmark = pytest.mark.interpreter
 NAME = "sliding_mean_f32"
@@ -45,3 +48,16 @@ def test_emitted_bounds_are_scalars_at_multiples_of_the_step_and_wrong_ones_give
     for (_, _, good), outcomes in zip(CHANGES, interpret_batch(work), strict=True):
         right = all(not o.error and compare(e, {x: o.arrays[x] for x in e}).ok for o, (_, e) in zip(outcomes, cases, strict=True))
         assert right == good
+
+
+def test_groups_that_a_block_meets_are_found_in_the_kernel() -> None:
+    """Emitted code gives what the program interpreter gives, for groups that overlap, are upside down or reach beyond the rows, and for
+    none; there is one launch, of a size that the data do not change."""
+    programs = [block(), *candidates()[:3]]
+    trials = [
+        Trial(f"{n}/{t}x{g}/{seed}", q, {**data(t, g, seed), "out": np.arange(t, dtype=np.int32)})
+        for n, q in enumerate(programs)
+        for t, g, seed in ((37, 9, 0), (37, 9, 1), (21, 3, 2), (7, 0, 1))
+    ]
+    artifact = check_all(trials)[0]
+    assert re.search(r"for c0_L1_from in tl.range\(c0_L1_first, c0_L1_end, 1\)", artifact.source)

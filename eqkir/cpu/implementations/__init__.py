@@ -7,6 +7,7 @@ is an object of one of the two protocols.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -15,6 +16,7 @@ from typing import Protocol, Union, runtime_checkable
 from eqkir.base.diagnostics import fail
 from eqkir.cpu import codes
 from eqkir.cpu.context import Context
+from eqkir.cpu.forms import Form
 from eqkir.program.model import Carry, Let, Loop
 
 
@@ -51,6 +53,9 @@ class CarryImplementation(Protocol):
 
     def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
         """Whether it takes this carry with its operands, types and bindings."""
+
+    def supplies(self, k: Context, x: Carry, loop: Loop) -> Mapping[int, Form]:
+        """Loads of the loop's body that it wants in a form: coordinated by the expansion, once for all who want the same."""
 
     def start(self, k: Context, x: Carry, loop: Loop) -> tuple[int, ...]:
         """Variables of its state, initialised, before the loop."""

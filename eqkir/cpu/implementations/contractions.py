@@ -4,6 +4,7 @@ element of it. Along the reduced label itself vectors run only where it is the b
 from __future__ import annotations
 
 from eqkir.cpu.context import Context
+from eqkir.cpu.forms import Form, panels
 from eqkir.cpu.fragments import Fragment, Shape
 from eqkir.cpu.implementations import Declaration
 from eqkir.cpu.implementations.reductions import folded, operand_vector
@@ -80,6 +81,9 @@ class ContractLoop:
     def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
         return True
 
+    def supplies(self, k: Context, x: Carry, loop: Loop) -> dict[int, Form]:
+        return {}
+
     def start(self, k: Context, x: Carry, loop: Loop) -> tuple[int, ...]:
         f = _Products(k, x, loop.label)
         init = x.inits[0] if x.inits else None
@@ -102,4 +106,20 @@ class ContractLoop:
         k.values[x.id] = out
 
 
-ALL = (ContractFragment(), ContractLoop())
+class ContractPanels(ContractLoop):
+    """The same from panels: the operand that runs along the vectors is wanted block by block, so that a step of the loop reads what lies
+    behind what the step before read."""
+
+    declaration = Declaration(
+        "contract_panels", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree"
+    )
+
+    def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
+        return bool(self.supplies(k, x, loop))
+
+    def supplies(self, k: Context, x: Carry, loop: Loop) -> dict[int, Form]:
+        f = _Products(k, x, loop.label)
+        return panels(k.program, k.segment, loop, x.args, k.layout, f.v) if f.v and not f.inner else {}
+
+
+ALL = (ContractFragment(), ContractLoop(), ContractPanels())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from eqkir.base.dtypes import identity
 from eqkir.cpu.context import Context
+from eqkir.cpu.forms import Form
 from eqkir.cpu.fragments import Fragment, Shape
 from eqkir.cpu.implementations import Declaration
 from eqkir.cpu.model import Type
@@ -122,6 +123,9 @@ class Accumulators:
 
     def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
         return True
+
+    def supplies(self, k: Context, x: Carry, loop: Loop) -> dict[int, Form]:
+        return {}
 
     def _combine(self, k: Context, x: Carry) -> Combine:
         if x.op == "RedLoop":

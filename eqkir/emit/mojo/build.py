@@ -31,7 +31,7 @@ FORMAT: Final = 1
 #: modules of one run of the compiler
 BATCH: Final = 24
 _TOP = re.compile(r"\bkt_(?=\w)")
-_LINE = re.compile(r"batch\.mojo:(\d+):\d+: (?:error|note): (.*)")
+_LINE = re.compile(r"^.*?([\w.]+):(\d+):\d+: (?:error|note): (.*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _tail(text: str) -> str:
 
 def _errors(text: str) -> str:
     """The compiler's errors, the first five."""
-    found = [f"line {n}: {what}" for n, what in _LINE.findall(text)]
+    found = [f"line {n}: {what}" if file == "batch.mojo" else what for file, n, what in _LINE.findall(text)]
     return "; ".join(found[:5]) or _tail(text)
 
 

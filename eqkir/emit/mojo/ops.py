@@ -64,7 +64,7 @@ def constant(text: str, dtype: str, width: int | str) -> str:
     """A canonical literal (`base.dtypes.literal`) as a value: the same bits whatever Mojo's literals round to."""
     t = mojo_type(dtype, width)
     if dtype == "bool":
-        return f"{t}({'True' if text == 'true' else 'False'})"
+        return f"{t}(fill={'True' if text == 'true' else 'False'})"
     if dtype in INTS:
         return f"{t}({text})"
     value = np.asarray(parse(text, dtype), np.float64).astype(NUMPY[dtype])
@@ -154,7 +154,7 @@ def unary(fn: str, x: str, dtype: str, width: int | str) -> str:
         if fn == "abs":
             return _call("abs_int", dtype, width, x) if dtype in SIGNED else x
         if fn in TESTS:
-            return f"{mojo_type('bool', width)}({fn == 'isfinite'})"
+            return f"{mojo_type('bool', width)}(fill={fn == 'isfinite'})"
         if fn in ("floor", "ceil", "round_even"):
             return x
     raise Unsupported(f"Un {fn} on {dtype}")

@@ -12,12 +12,14 @@
 #  49 live       number of those that have not ended
 #  64 …          one thread identifier for each worker, then one record (state, number) for each
 #
-# A plan is `stages`, then for each of them: groups, tasks, and for each group: address of the task function, instances, instances of a task,
-# number of its first task. Task functions are called with (context, first instance, end, thread), thread 0 being the caller's.
+# A plan is: stages, whether sleeping workers are woken at once (otherwise when the stage has taken longer than waking them does), then for each
+# stage: groups, tasks, and for each group: address of the task function, instances, instances of a task, number of its first task. Task
+# functions are called with (context, first instance, end, thread), thread 0 being the caller's.
 
 comptime TaskFn = def(Int, Int, Int, Int) thin abi("C") -> None
 comptime P64 = Pointer[Int64, MutAnyOrigin]
 comptime SPIN = 3000
+comptime LATE = Int64(15000)  # clocks
 comptime WORKERS = 1024
 comptime LOW = Int64(0xFFFFFFFF)
 
@@ -36,6 +38,11 @@ def kt_set(p: P64, i: Int, v: Int64):
 def kt_pause():
     comptime if CompilationTarget.is_x86():
         llvm_intrinsic["llvm.x86.sse2.pause", NoneType]()
+
+
+@always_inline
+def kt_clock() -> Int64:
+    return llvm_intrinsic["llvm.readcyclecounter", Int64]()
 
 
 @always_inline
@@ -181,7 +188,7 @@ def kt_alone(stage: P64, context: Int64):
 
 
 @always_inline
-def kt_together(st: P64, stage: P64, context: Int64):
+def kt_together(st: P64, stage: P64, context: Int64, eager: Bool):
     var tasks = stage[unsafe_offset=1]
     var generation = ((kt_get(st, 0) >> 32) + 1) & 0x3FFFFFFF
     kt_set(st, 0, generation << 32 | 0x7FFFFFFF)
@@ -190,10 +197,15 @@ def kt_together(st: P64, stage: P64, context: Int64):
     kt_set(st, 34, context)
     kt_set(st, 8, 0)
     kt_set(st, 0, (generation + 1) << 32)
-    if kt_get(st, 16) != 0:
+    var asleep = kt_get(st, 16) != 0
+    if asleep and eager:
         kt_futex(st, 129, 1 << 30)
+        asleep = False
+    var start = kt_clock()
     while kt_step(st, 0):
-        pass
+        if asleep and kt_clock() - start > LATE:
+            kt_futex(st, 129, 1 << 30)
+            asleep = False
     var spins = 0
     while kt_get(st, 8) != tasks:
         kt_pause()
@@ -208,14 +220,15 @@ def kt_run(state: Int, plan: Int, context: Int) abi("C"):
     var st = P64(unsafe_from_address=state)
     var stage = P64(unsafe_from_address=plan)
     var stages = Int(stage[unsafe_offset=0])
-    stage = stage.unsafe_offset(1)
+    var eager = stage[unsafe_offset=1] != 0
+    stage = stage.unsafe_offset(2)
     var before = kt_float_state()
     kt_strict_float()
     var free = Int64(0)
     var mine = kt_get(st, 48) != 0 and st.unsafe_offset(40).unsafe_bitcast[Atomic[Int64]]()[].compare_exchange(free, 1)
     for _ in range(stages):
         if mine and stage[unsafe_offset=1] > 1:
-            kt_together(st, stage, Int64(context))
+            kt_together(st, stage, Int64(context), eager)
         else:
             kt_alone(stage, Int64(context))
         stage = stage.unsafe_offset(2 + 4 * Int(stage[unsafe_offset=0]))

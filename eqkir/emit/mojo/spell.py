@@ -1,7 +1,9 @@
 """Task programs as Mojo text, statement by statement; nothing is decided here.
 
 A group becomes one exported function ``kt_<group>(ctx, lo, hi)`` that runs the instances lo … hi - 1. `ctx` is the address of the launch's
-table of 64-bit words (`TaskProgram.words`). Values are ``SIMD[dtype, width]``; bools lie in memory as bytes.
+table of 64-bit words (`TaskProgram.words`). Values are ``SIMD[dtype, width]``; bools lie in memory as bytes. A narrow float is held as its
+bits and becomes a float only as the operand of an operation: the compiler may keep a value that it thinks of as a float in a wider
+register, and the instruction that narrows it again flushes subnormal numbers.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
+from eqkir.base.dtypes import bits
 from eqkir.base.expr import Expr
 from eqkir.cpu.model import (
     Alloc,
@@ -47,6 +50,16 @@ def module(program: TaskProgram) -> Module:
     return Module(program.abi.kernel, "\n\n".join(_Speller(program, g).text() for g in groups))
 
 
+def held(dtype: str) -> str:
+    """The dtype as which a value is held in registers and in memory."""
+    return f"u{bits(dtype)}" if dtype in ops.NARROW else dtype
+
+
+def bits_as(x: str, source: str, target: str, width: int) -> str:
+    """The same bits as another dtype."""
+    return x if source == target else f"bitcast[{ops.mojo_dtype(target)}, {width}]({x})"
+
+
 class _Speller:
     def __init__(self, program: TaskProgram, group: Group) -> None:
         self.program, self.group = program, group
@@ -79,7 +92,7 @@ class _Speller:
         dtype = self.dtypes[name]
         if dtype == "bool":
             return f"SIMD[DType.bool, 1](words[unsafe_offset={at}] & 255 != 0)"
-        return f"Pointer[Scalar[{ops.mojo_dtype(dtype)}], MutAnyOrigin](unsafe_from_address=ctx + {8 * at})[]"
+        return f"Pointer[Scalar[{ops.mojo_dtype(held(dtype))}], MutAnyOrigin](unsafe_from_address=ctx + {8 * at})[]"
 
     @cached_property
     def places(self) -> list[str]:
@@ -88,7 +101,7 @@ class _Speller:
 
     def memory(self, place: str) -> str:
         dtype = self.allocated.get(place) or self.program.dtype(place)
-        return "DType.uint8" if dtype == "bool" else ops.mojo_dtype(dtype)
+        return "DType.uint8" if dtype == "bool" else ops.mojo_dtype(held(dtype))
 
     @cached_property
     def allocated(self) -> dict[str, str]:
@@ -168,7 +181,7 @@ class _Speller:
             case Set():
                 line(f"{pad}x{s.var} = v{s.value}")
             case Alloc():
-                dtype = "DType.uint8" if s.dtype == "bool" else ops.mojo_dtype(s.dtype)
+                dtype = "DType.uint8" if s.dtype == "bool" else ops.mojo_dtype(held(s.dtype))
                 line(f"{pad}var m_{s.name} = stack_allocation[{s.size}, Scalar[{dtype}], alignment={s.align}]()")
             case For():
                 self.types[s.index] = Type("index")
@@ -190,7 +203,7 @@ class _Speller:
                     self.block(s.orelse, pad + PAD)
 
     def operation(self, x: Op) -> str:
-        args, t = [f"v{a}" for a in x.args], ops.mojo_type(x.type.dtype, x.type.width)
+        args, t = [f"v{a}" for a in x.args], ops.mojo_type(held(x.type.dtype), x.type.width)
         match x.op:
             case "Param" | "Scalar":
                 return self.name[x.attrs[0]]
@@ -209,7 +222,11 @@ class _Speller:
                 return f"{args[0]}.slice[{x.type.width}{f', offset={at}' if at else ''}]()"
             case "Any":
                 return f"{t}({args[0]}.reduce_or())"
-        return ops.expression(x.op, x.attrs, args, [self.types[a].dtype for a in x.args], x.type.dtype, x.type.width)
+        dtypes, dtype, w = [self.types[a].dtype for a in x.args], x.type.dtype, x.type.width
+        if x.op == "Tri" and x.attrs[0] == "select":
+            return ops.expression(x.op, x.attrs, args, [held(d) for d in dtypes], held(dtype), w)
+        values = [bits_as(a, held(d), d, w) for a, d in zip(args, dtypes, strict=True)]
+        return bits_as(ops.expression(x.op, x.attrs, values, dtypes, dtype, w), dtype, held(dtype), w)
 
     # ---------------------------------------------------------------------------------------------- memory
     def pointer(self, place: str) -> str:
@@ -232,8 +249,6 @@ class _Speller:
             other = f"SIMD[{memory}, {w}](0)"
             if x.other >= 0:
                 other = f"v{x.other}.cast[DType.uint8]()" if dtype == "bool" else f"v{x.other}"
-            elif dtype not in ("bool",) and dtype in ops.NARROW:
-                other = ops.constant("0.0", dtype, w)
             call += f", v{x.mask}, {other}"
         call += ")"
         return f"eqk_ne[DType.uint8, {w}]({call}, SIMD[DType.uint8, {w}](0))" if dtype == "bool" else call
@@ -249,7 +264,11 @@ class _Speller:
     def atomic(self, x: Atomic) -> str:
         expected = f"v{x.expected}" if x.expected >= 0 else ""
         mask = f"v{x.mask}" if x.mask >= 0 else ""
-        return atomics.atomic(x.mode, x.type.dtype, self.pointer(x.place), f"v{x.at}", f"v{x.value}", expected, mask)
+        dtype, pointer, value = x.type.dtype, self.pointer(x.place), f"v{x.value}"
+        if held(dtype) != dtype:
+            pointer = f"{pointer}.unsafe_bitcast[Scalar[{ops.mojo_dtype(dtype)}]]()"
+            value, expected = (bits_as(v, held(dtype), dtype, 1) if v else "" for v in (value, expected))
+        return bits_as(atomics.atomic(x.mode, dtype, pointer, f"v{x.at}", value, expected, mask), dtype, held(dtype), 1)
 
 
 def _symbols(e: Expr) -> list[Expr]:

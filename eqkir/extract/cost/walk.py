@@ -4,11 +4,11 @@ cost models."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eqkir.extract.extents import Extents
 from eqkir.extract.labels import INSIDE
-from eqkir.extract.narrowed import definitions, of_loop
+from eqkir.extract.narrowed import definitions, has_effects, of_loop
 from eqkir.program.abi import STEPS, axis_of, parameter, step_parameter, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store, order_labels
 
@@ -35,7 +35,8 @@ class Shape:
         self._labels: dict[str, tuple[float, float, float]] = {}  # lanes, pieces, active
         self._products: dict[tuple[tuple[str, ...], bool], float] = {}
         self._dims: dict[str, tuple[float, ...]] = {}
-        self._defs: list[dict[int, Let]] = []
+        self._defs: list[dict[int, Let | Carry]] = []
+        self._visited: dict[int, frozenset[str]] = {}  # by identity: axes of the loops around a loop that visit what counts alone
         self._steps: dict[int, float] = {}  # by identity: loops belong to the program
 
     def extent(self, axis: str) -> float:
@@ -68,13 +69,24 @@ class Shape:
             return every
         if id(loop) not in self._steps:
             if not self._defs:
-                self._defs = [definitions(ph) for s in self.program.segments for ph in s.phases]
+                blocks = [ph for s in self.program.segments for ph in s.phases]
+                self._defs = [definitions(ph) for ph in blocks]
+                for ph in blocks:
+                    self._visits(ph, frozenset())
             defs = next((d for d in self._defs if all(i in d for i in loop.ends)), {})
             step = step_parameter(loop.label)
             size = float(self.program.bindings.get(step, 1)) if step else 1.0
             expected, labels = of_loop(loop, defs, self.axes, self.extents)
+            if self._visited[id(loop)] & set(expected.loops):
+                expected = replace(expected, loops=())
             self._steps[id(loop)] = float(expected.steps(size, every, lambda a: self.pieces(labels[a])))
         return self._steps[id(loop)]
+
+    def _visits(self, items: tuple[Item, ...], axes: frozenset[str]) -> None:
+        for i in items:
+            if isinstance(i, Loop):
+                self._visited[id(i)] = axes
+                self._visits(i.body, axes | {i.axis} if i.ends and has_effects(i.body) else axes)
 
     def active(self, label: str) -> float:
         """Lanes that hold members of the axis, averaged over its pieces."""

@@ -49,7 +49,7 @@ CONCERNS = {
 class Compare:
     def __init__(self, kernel: Kernel, types: Mapping[str, Type], abstract: Abstract, program: Program) -> None:
         self.a, self.nodes = abstract, abstract.nodes
-        self.r = Relation(kernel, types, dict(abstract.abi.constexprs), abstract.ordered)
+        self.r = Relation(kernel, types, dict(abstract.abi.constexprs), abstract.ordered, abstract.whole)
         self.r.data = self.of
         self.reason = Reason(program)
         self.reason.extents.update({x.name: x.extent for x in abstract.axes if x.kind != "while"})

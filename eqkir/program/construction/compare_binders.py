@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from eqkir.base.expr import TRUE, Coord, Expr, conj, le, lt
-from eqkir.program.abi import is_member, slice_axis
+from eqkir.program.abi import is_member, members_of, slice_axis
 from eqkir.program.abstract import bound_axis
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.relation import At, Body, Term, Val, choose, const, given, number
@@ -16,17 +16,27 @@ if TYPE_CHECKING:
     from eqkir.program.construction.compare import Compare, Faults, Sigma
 
 
-def position(c: Compare, extent: Expr, axis: str, x: Expr, v: Val) -> tuple[Expr, Expr] | None:
-    """(position along a dimension of this extent, where it is one) of a coordinate of an axis; None where the axis does not cover it."""
+def position(c: Compare, extent: Expr, axis: str, x: Expr, v: Val, sigma: Sigma) -> tuple[Expr, Expr] | None:
+    """(position along a dimension of this extent, where it is one) of a coordinate of an axis; None where the axis does not cover it.
+
+    Along a slice only its members count: those of the loop's axis, or of a slice of which a member stands (at the point ``sigma``) where
+    an output is emitted.
+    """
     if axis not in c.axes:
         return None
     for f in v.frame.chain():
         if extent.op == "sym" and extent.args[0] in f.slices:
-            id, rec = f.slices[extent.args[0]]
-            if rec is not None and (not is_member(axis) or slice_axis(axis) != rec.axis):
+            id, cut = f.slices[extent.args[0]]
+            if not is_member(axis):
                 return None
-            t, _ = c.r.domain(id, v.frame)
-            return position(c, c.r.extent(t.length), axis, x, v)
+            length = c.r.length(id, v.frame)
+            if isinstance(cut, Expr):
+                own = [position(c, length, a, sigma.get(a, Coord(a)), v, sigma) for a in members_of(slice_axis(axis), c.axes)]
+                if not any(p is not None and c.equal(cut, p[0]) for p in own):
+                    return None
+            elif slice_axis(axis) != cut.axis:
+                return None
+            return position(c, length, axis, x, v, sigma)
     have = c.axes[axis].extent
     if c.r.known(extent):
         return (x, TRUE) if extent == have or c.reason.equal(extent, have) else None
@@ -68,7 +78,7 @@ class Bound:
 def bound(c: Compare, body: Body, j: int, axis: str, node: int, sigma: Sigma, v: Val) -> Bound | None:
     """The binder of dimension `j`; None where its axis does not cover the dimension."""
     x = c.fresh(axis, node, sigma)
-    found = position(c, body.extents[j], axis, x, v)
+    found = position(c, body.extents[j], axis, x, v, sigma)
     return None if found is None else Bound(found[0], found[1], {**sigma, axis: x})
 
 
@@ -209,7 +219,7 @@ def scan(c: Compare, t: Term, node: int, sigma: Sigma) -> Faults:
     if t.head == "ScanN" and (k != len(body.neutral) or len(n.args) != 3 * k or k != len(body.combine)):
         return c.fault("structured-complete", f"%{node} has not {len(body.neutral)} components with identities and a combine region")
     v = here(body, t)
-    own = position(c, body.extents[0], axis, sigma.get(axis, Coord(axis)), v)
+    own = position(c, body.extents[0], axis, sigma.get(axis, Coord(axis)), v, sigma)
     if own is None:
         return c.fault("structured-complete", f"%{node} runs over {axis}, which does not cover {body.extents[0]}")
     if not c.equal(at, own[0], t.given):

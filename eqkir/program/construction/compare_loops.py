@@ -67,7 +67,7 @@ def state(c: Compare, t: Term, node: int, sigma: Sigma) -> Faults:
     mems = members_of(axis, c.axes) if rec.kind == "scan" else ()
     if rec.region in c.a.ordered and c.a.ordered[rec.region] != axis:
         return c.fault("folds-complete", f"the state %{node} is one of another loop than {rec.region}")
-    own = [position(c, rec.extent, a, sigma.get(a, Coord(a)), rec.outer) for a in mems or (axis,)] if rec.kind != "while" else []
+    own = [position(c, rec.extent, a, sigma.get(a, Coord(a)), rec.outer, sigma) for a in mems or (axis,)] if rec.kind != "while" else []
     if rec.kind != "while" and not any(p is not None and c.equal(x, p[0]) for p in own):
         return c.fault("folds-complete", f"the state %{node} is read at another point of {axis}")
     rest = {a: e for a, e in sigma.items() if a != axis and a not in mems}
@@ -86,7 +86,7 @@ def components(c: Compare, rec: Recurrence, node: int, args: tuple[int, ...], co
     inner = {**sigma, rec.axis: x}
     out: list[Fault] = []
     if rec.kind != "while":
-        found = position(c, rec.extent, rec.axis, x, rec.outer)
+        found = position(c, rec.extent, rec.axis, x, rec.outer, sigma)
         if found is None:
             return c.fault("folds-complete", f"%{node} runs over {rec.axis}, which does not cover {rec.extent}")
         if rec.kind == "for":

@@ -104,7 +104,7 @@ class Site:
         loop = r.effects.loops[v.name].op
         assert isinstance(loop, kir.For)
         t, _ = r.domain(loop.domain, self.frame)
-        found = position(self.c, r.extent(t.length), axis, Coord(axis), Val("", (), (), self.frame))
+        found = position(self.c, r.extent(t.length), axis, Coord(axis), Val("", (), (), self.frame), {})
         self.covers &= found is not None
         x, v.where = found or (ZERO, TRUE)
         self.frame = inside(r, v.name, self.frame, x, v.where, None)
@@ -125,7 +125,7 @@ class Site:
         name = str(v.x.args[0])
         steps = {self.c.a.ordered[x] for x in self.site.inner}
         own = [axes[name]] if axes.get(name) else sorted(a for a in coords(solved.get(name, ZERO)) - steps if a in self.c.axes)
-        found = position(self.c, v.extent, own[0], Coord(own[0]), Val("", (), (), self.frame)) if len(own) == 1 else None
+        found = position(self.c, v.extent, own[0], Coord(own[0]), Val("", (), (), self.frame), {}) if len(own) == 1 else None
         self.covers &= name in solved or not axes.get(name) or found is not None
         v.x = solved[name] if name in solved else found[0] if found else ZERO
         v.where = found[1] if found else TRUE
@@ -295,7 +295,7 @@ def pairs(c: Compare, site: Site, axes: Sequence[str], what: str) -> Faults:
         if own[0] not in left:
             return c.fault("ownership-complete", f"{own[0]} gives two dimensions of {what}")
         left.remove(own[0])
-        found = position(c, v.extent, own[0], Coord(own[0]), site.here)
+        found = position(c, v.extent, own[0], Coord(own[0]), site.here, {})
         ways = [] if found is None else [found[0], v.extent - 1 - found[0]]
         if not any(c.reason.simple(w) == c.reason.simple(v.x) for w in ways) and not any(c.equal(w, v.x) for w in ways):
             return c.fault("ownership-complete", f"{v.x} does not run through all {v.extent} points of {what}")

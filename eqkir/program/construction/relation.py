@@ -36,7 +36,9 @@ class Frame:
     depth: int = 0
     parent: Frame | None = None
     binds: dict[str, Callable[[Path, At], K]] = field(default_factory=dict)
-    slices: dict[str, tuple[str, Any]] = field(default_factory=dict)  # slice argument -> (domain id, the loop over slices)
+    #: slice argument -> (domain id, the loop over slices, or a position in the slice)
+    slices: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    domains: dict[str, str] = field(default_factory=dict)  # captured domain -> the domain outside
     active: dict[str, Expr] = field(default_factory=dict)
     places: dict[str, Expr] = field(default_factory=dict)  # point of a `parallel`, or loop -> the coordinate that traverses it
 
@@ -118,8 +120,11 @@ def expands(*ops: str) -> Callable[[Expand], Expand]:
 class Relation:
     """`points` gives the coordinates of the points of `parallel`s; it changes from store to store."""
 
-    def __init__(self, kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, str], ordered: Iterable[str] = ()) -> None:
-        self.kernel, self.types = kernel, types
+    def __init__(
+        self, kernel: Kernel, types: Mapping[str, Type], constexprs: Mapping[str, str], ordered: Iterable[str] = (),
+        whole: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        self.kernel, self.types, self.whole = kernel, types, frozenset(whole)
         self.effects = effects(kernel, ordered=ordered)
         self.params = {p.id: p for p in kernel.params}
         self.extents = Extents(kernel.symbols, kernel.equal)
@@ -129,10 +134,22 @@ class Relation:
             Sym(n): Int(int(x)) for n, x in self.constexprs.items() if isinstance(x, int) and not isinstance(x, bool)
         }
         self.fixed.update({Sym(i): t.length for i, t in types.items() if isinstance(t, DomainType) and not self.is_slice(i)})
+        for arg, (domain, op) in self.cuts().items():
+            if op in self.whole:  # the slice is the domain
+                self.fixed[Sym(arg)] = self.fixed.get(Sym(domain), Sym(domain))
         self.data: Callable[[K], Expr] = lambda k: ZERO  # the integer expression of a value
         self._heads: dict[Val, Term] = {}
         self._extents: dict[Expr, Expr] = {}
         self._shapes: dict[tuple[str, Path], At] = {}
+
+    def cuts(self) -> dict[str, tuple[str, str]]:
+        """Slice arguments, outer ones first -> (the domain that is cut, the first result of the operation)."""
+        found = [(i.op, r) for i in self.effects.loops.values() for r in i.op.regions() if r is i.region]
+        return {
+            r.args[0].id: (op.domain, op.results[0])
+            for op, r in found
+            if isinstance(op, (kir.RegionFold, kir.RegionScan)) and r.args and self.is_slice(r.args[0].id)
+        }
 
     # ------------------------------------------------------------------ types and extents
     def dtype_of(self, name: str) -> str:
@@ -205,9 +222,16 @@ class Relation:
         for f in frame.chain():
             if id in f.slices:
                 return self.domain(f.slices[id][0], frame)[0], id
+            if id in f.domains:
+                return self.domain(f.domains[id], frame)
         t = self.types[id]
         assert isinstance(t, DomainType)
         return t, ""
+
+    def length(self, id: str, frame: Frame) -> Expr:
+        """The length of the domain that an id names: of a slice, its own symbol, but where the slice is the domain."""
+        t, arg = self.domain(id, frame)
+        return self.extent(Sym(arg) if arg else t.length)
 
     def source(self, length: Expr) -> tuple[DomainType, DomainType] | None:
         """(part, source known at launch) of a domain whose length is `length`."""

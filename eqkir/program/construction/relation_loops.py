@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from eqkir.analysis.effects import LoopInfo
-from eqkir.base.expr import ONE, ZERO, Expr, Sym
+from eqkir.base.expr import ONE, ZERO, Expr, Sym, lt
 from eqkir.kir import model as kir
 from eqkir.program.construction.relation import (
     TRUE_TERM,
@@ -89,7 +89,7 @@ def for_loop(r: Relation, op: kir.For, outer: Val) -> Recurrence:
     def dtype(part: Part) -> str:
         return "bool" if part[0] == ALIVE else r.dtype(op.inits[part[0]], part[1])
 
-    rec = Recurrence("for", op, outer, r.extent(t.length), dtype, fresh=lambda: for_loop(r, op, outer), region=key)
+    rec = Recurrence("for", op, outer, r.length(op.domain, outer.frame), dtype, fresh=lambda: for_loop(r, op, outer), region=key)
     frame = Frame(outer.frame.depth + 1, outer.frame)
     body = Val("", (), (), frame, outer.given)
 
@@ -156,12 +156,12 @@ def slices(r: Relation, op: kir.RegionFold | kir.RegionScan, outer: Val) -> Recu
     """The states that run through the slices of a domain: summaries combine, or transitions apply."""
     fold = isinstance(op, kir.RegionFold)
     states = op.identity if isinstance(op, kir.RegionFold) else op.init
-    t, _ = r.domain(op.domain, outer.frame)
+    length = r.length(op.domain, outer.frame)
 
     def dtype(part: Part) -> str:
         return r.dtype(states[part[0]], part[1])
 
-    rec = Recurrence("fold" if fold else "scan", op, outer, r.extent(t.length), dtype, fresh=lambda: slices(r, op, outer))
+    rec = Recurrence("fold" if fold else "scan", op, outer, length, dtype, fresh=lambda: slices(r, op, outer))
     depth = outer.frame.depth + 1
     summary = Frame(depth, outer.frame)
     captured(op.summarize, op, 1 + len(op.xs), summary, outer, rec)
@@ -183,7 +183,6 @@ def slices(r: Relation, op: kir.RegionFold | kir.RegionScan, outer: Val) -> Recu
 
     def some(p: Part, out: K, otherwise: K) -> K:
         """A slice of which no coordinate is a member keeps the state."""
-        length = r.extent(t.length)
         if r.known(length):
             return out
         body = Body((_slice_extent(op),), lambda xs: (TRUE_TERM,), summary, (number(ZERO, "bool"),))
@@ -209,16 +208,39 @@ def _slice_extent(op: kir.RegionFold | kir.RegionScan) -> Expr:
     return Sym(op.summarize.args[0].id)
 
 
-def captured(region: kir.Region, op: kir.RegionFold | kir.RegionScan, first: int, frame: Frame, outer: Val, rec: Recurrence | None) -> None:
-    """Bind the slice, the slices of tensors (indexed by positions in the whole domain) and the captures."""
-    frame.slices[region.args[0].id] = op.domain, rec
+def captured(region: kir.Region, op: kir.RegionFold | kir.RegionScan, first: int, frame: Frame, outer: Val, cut: Recurrence | Expr) -> None:
+    """Bind the slice (`cut`: the loop that runs over it, or a position in it), the slices of tensors (indexed by positions in the whole
+    domain) and the captures."""
+    frame.slices[region.args[0].id] = op.domain, cut
+    frame.domains.update(zip((a.id for a in region.args[first:]), op.captures, strict=True))
     pairs = [*zip(region.args[1:], op.xs, strict=False), *zip(region.args[first:], op.captures, strict=True)]
     for a, x in pairs:
         frame.binds[a.id] = lambda path, at, x=x: Val(x, path, at, outer.frame, outer.given)  # type: ignore[misc]
 
 
+def one_slice(r: Relation, op: kir.RegionFold | kir.RegionScan, part: Part, outer: Val) -> K:
+    """The state after a slice that is the whole domain; there is none where the domain is empty."""
+    states = op.identity if isinstance(op, kir.RegionFold) else op.init
+    k, path, at = part
+    depth = outer.frame.depth + 1
+    frame = Frame(depth, outer.frame)
+    captured(op.summarize, op, 1 + len(op.xs), frame, outer, ZERO)
+    start = Val(states[k], path, at, outer.frame, outer.given)
+    out = Val(op.summarize.yields[k], path, at, frame, outer.given)
+    if isinstance(op, kir.RegionScan):
+        summary, frame = frame, Frame(depth, outer.frame)
+        pairs = [*((y, summary) for y in op.summarize.yields), *((x, outer.frame) for x in op.init)]
+        for a, (id, f) in zip(op.apply.args, pairs, strict=True):
+            frame.binds[a.id] = lambda path, at, id=id, f=f: Val(id, path, at, f, outer.given)  # type: ignore[misc]
+        out = Val(op.apply.yields[k], path, at, frame, outer.given)
+    length = r.resolved(r.length(op.domain, outer.frame), outer, outer.frame)
+    return choose(number(lt(ZERO, length), "bool"), out, start, r.dtype(states[k], path))
+
+
 @expands("region_fold")
 def _region_fold(r: Relation, op: kir.RegionFold, n: int, v: Val) -> K:
+    if op.results[0] in r.whole:
+        return one_slice(r, op, (n, v.path, v.at), Val("", (), (), v.frame, v.given))
     rec = slices(r, op, Val("", (), (), v.frame, v.given))
     return Term("Fold", (rec, (n, v.path, v.at)), (), r.dtype(v.id, v.path), v.given)
 
@@ -227,14 +249,20 @@ def _region_fold(r: Relation, op: kir.RegionFold, n: int, v: Val) -> K:
 def _region_scan(r: Relation, op: kir.RegionScan, n: int, v: Val) -> K:
     outer = Val("", (), (), v.frame, v.given)
     outputs = len(op.out_axes)
+    whole = op.results[0] in r.whole
+    if n >= outputs and whole:
+        return one_slice(r, op, (n - outputs, v.path, v.at), outer)
     rec = slices(r, op, outer)
     if n >= outputs:
         return Term("Fold", (rec, (n - outputs, v.path, v.at)), (), r.dtype(v.id, v.path), v.given)
     emit = Frame(v.frame.depth + 1, v.frame)
     first = 1 + len(op.xs)
-    captured(op.emit, op, first + len(op.init), emit, outer, None)
     x = v.at[op.out_axes[n]]
+    captured(op.emit, op, first + len(op.init), emit, outer, x)
     for k, a in enumerate(op.emit.args[first : first + len(op.init)]):
+        if whole:  # the first slice starts from the initial state
+            emit.binds[a.id] = lambda path, at, k=k: Val(op.init[k], path, at, outer.frame, v.given)  # type: ignore[misc]
+            continue
         emit.binds[a.id] = lambda path, at, k=k: Term("State", (rec, (k, path, at), x), (), r.dtype(op.init[k], path), v.given)  # type: ignore[misc]
     return Val(op.emit.yields[n], v.path, v.at, emit, v.given)
 

@@ -1,0 +1,52 @@
+"""Panels: filled once for everyone who wants the same form, in a stage of their own, right at every edge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from eqkir.cpu.expand import expand
+from eqkir.cpu.model import Load, TaskProgram, Write, statements
+from eqkir.cpu.verify import verify
+from eqkir.program.model import Program
+
+from .test_tasks import chain_of, compared
+
+PANELS = ("reduce_fragment", "reduce_loop", "contract_fragment", "contract_panels")
+
+
+def paneled(program: Program, **bindings: int) -> TaskProgram:
+    """The program with its contractions from panels."""
+    return expand(replace(program, implementations=PANELS, bindings={**program.bindings, **bindings}), 64)
+
+
+def test_a_contraction_reads_panels_that_an_earlier_stage_fills() -> None:
+    c = chain_of("gemm_f32", target="mojo:x86-64-v4")
+    t = paneled(c.program)
+    assert verify(t) == [] and len(t.stages) == 2 and len(t.stages[0]) == 1
+    (fill,), (main,) = t.stages
+    (r,) = t.resources
+    assert {s.place for s in statements(fill.body) if isinstance(s, Write)} == {r.name} and r.owner == "invocation"
+    read = {s.place for s in statements(main.body) if isinstance(s, Load)}
+    assert r.name in read and "B" not in read
+    v = compared(c, c.program, t)
+    assert v.ok, v.mistakes
+
+
+@pytest.mark.parametrize("bindings", [{"B:i0": 4, "B:i1": 64, "C:c0": 1}, {"B:i0": 2, "B:i1": 16, "C:c0": 4}])
+def test_panels_of_any_width_hold_the_operand(bindings: dict[str, int]) -> None:
+    c = chain_of("gemm_f32", target="mojo:x86-64-v4")
+    v = compared(c, c.program, paneled(c.program, **bindings), seed=1)
+    assert v.ok, v.mistakes
+
+
+def test_two_readers_of_one_form_share_its_panels() -> None:
+    """Two contractions in one program: each of the two right operands is filled once, however many bodies of an instance read it."""
+    c = chain_of("dual_gemm_swiglu_bf16", target="mojo:x86-64-v4")
+    t = paneled(c.program)
+    assert verify(t) == [] and len(t.resources) == len(t.stages[0]) == 2
+    bodies = [sum(isinstance(s, Load) and s.place == r.name for s in statements(t.stages[1][0].body)) for r in t.resources]
+    assert min(bodies) > 2
+    v = compared(c, c.program, t)
+    assert v.ok, v.mistakes
