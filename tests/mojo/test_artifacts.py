@@ -54,7 +54,8 @@ def test_a_loaded_kernel_computes(out: Path) -> None:
 
 
 def test_loading_needs_no_compiler_and_no_optimizer(out: Path) -> None:
-    code = f"import sys, eqkir; eqkir.load({str(out)!r}).native; heavy = {{'egglog', 'pydantic', 'ml_dtypes', 'z3', 'typer', 'mojo', 'rich'}}\n"
+    code = f"import sys, eqkir\neqkir.load({str(out)!r}).native\n"
+    code += "heavy = {'egglog', 'pydantic', 'ml_dtypes', 'z3', 'typer', 'mojo', 'rich'}\n"
     code += "assert not heavy & {m.split('.')[0] for m in sys.modules}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
