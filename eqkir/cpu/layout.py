@@ -1,8 +1,8 @@
 """Along which label each value of a phase is a vector: demanded backwards by stores and by structured operations.
 
-Labels are ranked once a phase by their accesses: along a good label, loads and stores are contiguous. A store runs along its best label and
-demands its operands so; a pointwise operation passes demands on; a structured operation picks the best label of its operands, its own
-bound label included. What is demanded along a label that it does not have is demanded as scalars.
+Labels are ranked once a program by their accesses: along a good label, loads and stores are contiguous. A store runs along its best
+label and demands its operands so; a pointwise operation passes demands on; a structured operation picks the best label of its operands, its
+own bound label included. What is demanded along a label that it does not have is demanded as scalars.
 """
 
 from __future__ import annotations
@@ -98,19 +98,11 @@ class Layout:
 
     # ---------------------------------------------------------------------------------------------- labels
     def _ranked(self) -> None:
+        """Ranks and widths are those of the whole program: equal operations over equal labels run along the same one in every phase."""
         scores: dict[str, int] = {}
         sizes: dict[str, int] = {}
-        for x in _values(self.phase):
-            for d in (*self.dims[x.id], *((label_of(x.op, x.attrs),) if isinstance(x, Let) and label_of(x.op, x.attrs) else ())):
-                if parameter(d):
-                    scores.setdefault(d, 0)
-                    size = itemsize(x.dtype) if x.dtype not in ("tuple", "bool", "index") else 1
-                    sizes[d] = max(sizes.get(d, 1), size)
-        for weight, dims, ixs, deps in _accesses(self.phase):
-            for d in self.program.lane_dims(dims):
-                varying = frozenset(k for k, i in enumerate(deps) if d in self.dims[i])
-                found = contiguous(ixs, axis_of(d), varying)
-                scores[d] = scores.get(d, 0) + (0 if found is None else weight if found else -weight)
+        for phase in (ph for s in self.program.segments for ph in s.phases):
+            self._scored(phase, scores, sizes)
         order = list(scores)
         ranked = sorted(order, key=lambda d: (-scores[d], -order.index(d)))
         self.rank = {d: k for k, d in enumerate(ranked)}
@@ -120,6 +112,20 @@ class Layout:
                 w //= 2
             if w > 1:
                 self.width[d] = w
+
+    def _scored(self, phase: tuple[Item, ...], scores: dict[str, int], sizes: dict[str, int]) -> None:
+        dims_of = {x.id: self.program.lane_dims(x.dims) for x in _values(phase)}
+        for x in _values(phase):
+            for d in (*dims_of[x.id], *((label_of(x.op, x.attrs),) if isinstance(x, Let) and label_of(x.op, x.attrs) else ())):
+                if parameter(d):
+                    scores.setdefault(d, 0)
+                    size = itemsize(x.dtype) if x.dtype not in ("tuple", "bool", "index") else 1
+                    sizes[d] = max(sizes.get(d, 1), size)
+        for weight, dims, ixs, deps in _accesses(phase):
+            for d in self.program.lane_dims(dims):
+                varying = frozenset(k for k, i in enumerate(deps) if d in dims_of[i])
+                found = contiguous(ixs, axis_of(d), varying)
+                scores[d] = scores.get(d, 0) + (0 if found is None else weight if found else -weight)
 
     # ---------------------------------------------------------------------------------------------- demands
     def _ask(self, ids: tuple[int, ...], vector: str) -> None:

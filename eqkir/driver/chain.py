@@ -47,6 +47,13 @@ class Chain:
 
         return load_target(self.options.target)
 
+    @property
+    def canonical(self) -> bool:
+        """Whether the provider combines members in an order that follows from labels alone (`eqkir.terms.steer`)."""
+        from eqkir.targets import CpuTarget
+
+        return isinstance(self.target, CpuTarget)
+
     @cached_property
     def provider(self) -> Provider:
         from eqkir.driver.provider import provider
@@ -164,7 +171,7 @@ class Chain:
         with self.stage("extract"):
             c = choose(
                 saturated.graph, abstract, self.target, shapes=self.steering, verify=self.provider.acceptable, initial=initial,
-                decode=lambda graph, selection, bindings, options: decode(graph, selection, abstract, bindings, options),
+                decode=lambda graph, selection, bindings, options: decode(graph, selection, abstract, bindings, options, self.canonical),
                 extractor_name=o.extractor, cost_model_name=o.cost_model, seed=o.seed,
             )  # fmt: skip
         self.outcome.initial_cost, self.outcome.cost, self.outcome.extraction = c.initial.total, c.cost.total, c.to_json()

@@ -30,7 +30,7 @@ def best(chain: Chain, top: int, emit: Any, kir_digest: str) -> list[dict[str, A
         row = p.rows[c.row]
         if c.key not in bases:
             try:
-                bases[c.key] = decode(graph, c.selection, chain.abstract, row.values, row.launch)
+                bases[c.key] = decode(graph, c.selection, chain.abstract, row.values, row.launch, chain.canonical)
             except (ScheduleError, EqkirError):
                 bases[c.key] = None
         if bases[c.key] is not None:
@@ -42,7 +42,7 @@ def best(chain: Chain, top: int, emit: Any, kir_digest: str) -> list[dict[str, A
     programs = [(chain.choice.cost.total, chain.program)]
     for total, row_index, _, c in sorted(ranked, key=lambda x: x[:3]):
         row = p.rows[row_index]
-        program = decode(graph, c.selection, chain.abstract, row.values, row.launch)
+        program = decode(graph, c.selection, chain.abstract, row.values, row.launch, chain.canonical)
         programs.append((total, replace(program, implementations=row.implementations)))
     for total, program in programs:
         if len(out) >= top:

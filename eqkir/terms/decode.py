@@ -103,12 +103,14 @@ def decode(
     program: Abstract | tuple[Abi, tuple[Axis, ...]],
     bindings: dict[str, int],
     options: dict[str, int],
+    canonical: bool = False,
 ) -> Program:
-    """The program that a selection denotes, under one binding row. Raises DecodeError where it has no legal order or scope."""
+    """The program that a selection denotes, under one binding row. `canonical`: see `steer.signatures`. Raises DecodeError where it has no
+    legal order or scope."""
     abi, axes = (program.abi, program.axes) if isinstance(program, Abstract) else program
     d = _Decoder(graph, selection)
     segments = d.segments()
-    token = contradiction(d.dag, d.places, d.dtypes)
+    token = contradiction(d.dag, d.places, d.dtypes, canonical)
     if token is not None:
         raise DecodeError(f"two places compute {token.split('#')[0] or 'one value'} in different orders, and both steer")
     inner = program.inner if isinstance(program, Abstract) else {}

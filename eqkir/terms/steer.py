@@ -99,13 +99,29 @@ def _plain(op: str, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
     return attrs
 
 
-def signatures(dag: Dag, dtype: dict[int, str]) -> dict[int, int]:
-    """Realised node -> number; equal numbers compute equal bits from equal elements. `dtype`: of reductions' results."""
+#: structured operations on fragments whose order a provider may fix
+FRAGMENTS = ("FRedTree", "FRedLoop", "FConWhole", "FConLoop", "FConAccWhole", "FConAccLoop")
+
+
+def signatures(dag: Dag, dtype: dict[int, str], canonical: bool = False) -> dict[int, int]:
+    """Realised node -> number; equal numbers compute equal bits from equal elements. `dtype`: of reductions' results. `canonical`: the
+    provider combines the members of a fragment in an order that follows from its labels alone."""
     table: dict[Any, int] = {}
     out: dict[int, int] = {}
     for i, n in enumerate(dag.nodes):
         kids = tuple(tuple(out[j] for j in k) if isinstance(k, tuple) else out[k] for k in n.kids)
-        out[i] = table.setdefault(_key(i, n, kids, dtype.get(i, "")), len(table))
+        key = _key(i, n, kids, dtype.get(i, ""))
+        if canonical and key == (i,) and n.op in FRAGMENTS and n.path:
+            loop = tuple(map(str, n.path[-1][:2])) if n.op.endswith("Loop") else ()
+            key = (
+                "fragment",
+                n.op,
+                tuple(map(_wide_text, n.attrs)),
+                frozenset(map(wide, n.labels or ())),
+                tuple(map(_wide_text, loop)),
+                kids,
+            )
+        out[i] = table.setdefault(key, len(table))
     return out
 
 
@@ -141,12 +157,18 @@ def _key(i: int, n: RNode, kids: tuple[Any, ...], dtype: str) -> Any:
     return (n.op, n.attrs, kids)
 
 
-def contradiction(dag: Dag, places: Iterable[tuple[str, int]], dtype: dict[int, str]) -> str | None:
-    """The token of a value that deciding nodes read from different realisations, or None. `places`: (token, realised node)."""
+def _wide_text(a: Any) -> Any:
+    """A label as that of its whole axis; anything else as it is."""
+    return wide(a) if isinstance(a, str) and ":" in a else a
+
+
+def contradiction(dag: Dag, places: Iterable[tuple[str, int]], dtype: dict[int, str], canonical: bool = False) -> str | None:
+    """The token of a value that deciding nodes read from different realisations, or None. `places`: (token, realised node);
+    `canonical` as in `signatures`."""
     wanted = list(places)
     if not wanted:
         return None
-    sig, below = signatures(dag, dtype), _below(dag, _deciding(dag))
+    sig, below = signatures(dag, dtype, canonical), _below(dag, _deciding(dag))
     found: dict[str, set[int]] = {}
     for token, i in wanted:
         if i in below:
