@@ -12,10 +12,10 @@ TARGET ?= triton:nvidia-h200
 N ?= 5000
 SEED ?= 0
 
-.PHONY: help setup demo test test-all fuzz lint bench-gpu show clean
+.PHONY: help setup demo test test-all fuzz lint bench-gpu bench-cpu show clean
 
 help:
-	@echo "make demo | test | test-all | fuzz N=5000 | lint | bench-gpu | show ISSUE=n | clean"
+	@echo "make demo | test | test-all | fuzz N=5000 | lint | bench-gpu | bench-cpu | show ISSUE=n | clean"
 
 setup: $(STAMP)
 
@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	if ! { [ -x $(PY) ] && $(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; }; then \
 	  echo "setting up $(VENV) with $$python" >&2; rm -rf $(VENV); "$$python" -m venv $(VENV); \
 	fi
-	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,ilp,triton]'
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cpu,dev,ilp,triton]'
 	@touch $(STAMP)
 
 demo: $(STAMP)
@@ -52,6 +52,11 @@ bench-gpu: $(STAMP)
 	else \
 	  echo "artifacts are in $(OUT)/bench; on a GPU machine with torch, triton and numpy: python bench/gpu.py run --artifacts $(OUT)/bench --json bench/results/gpu.json"; \
 	fi; exit $$status
+
+# Native kernels beside numpy and, where it is installed, torch. Nothing else should run on the machine.
+bench-cpu: $(STAMP)
+	@status=0; $(PY) bench/cpu.py emit --out $(OUT)/cpu || status=1; \
+	$(PY) bench/cpu.py run --out $(OUT)/cpu && $(PY) bench/cpu.py table && $(PY) bench/cpu.py calls --out $(OUT)/cpu; exit $$status
 
 show: $(STAMP)
 	@$(PY) tools/show.py $(ISSUE)

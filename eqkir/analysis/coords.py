@@ -131,11 +131,14 @@ class Facts:
         return self.at({n for m in p for a in m for n in coords(a)})._nonneg(p)
 
     def at(self, axes: Iterable[str]) -> Facts:
-        """What is known at a point of these axes: their extents are not zero."""
+        """What is known at a point of these axes: their extents are not zero, nor is a factor of one."""
         least = dict(self.least)
         for e in (self.extents[a] for a in sorted(axes) if a in self.extents):
             if e.op == "sym":
                 least[e.args[0]] = max(1, least.get(e.args[0], 1))
+            elif e.op == "mul" and len(p := poly(e)) == 1:
+                for a in (a for m in p for a in m if a.op == "sym" and least.get(a.args[0], -1) == 0):
+                    least[a.args[0]] = 1
         return Facts(self.extents, least) if least != self.least else self
 
     def _nonneg(self, p: Poly) -> bool:

@@ -11,8 +11,8 @@ LARGE = register(
 )  # fmt: skip
 UNSUPPORTED = register(
     "EQK-MOJ-UNSUPPORTED", "no implementation applies",
-    "No registered implementation takes this operation with its operands, types and bindings (or more than one does). `eqkir info` lists "
-    "the implementations.",
+    "Of the implementations that the row names, exactly one must take this operation with its operands, types and bindings; here none or "
+    "several do. docs/cpu.md lists them.",
 )  # fmt: skip
 STAGE = register(
     "EQK-MOJ-STAGE", "not a structured program", "Only structured programs are expanded; this one was made legal for a GPU provider."

@@ -19,6 +19,8 @@ from eqkir.program.model import Carry, Item, Let, Loop, Store
 ALONG, POINTS = 8, 64
 #: where on an axis a datum such as a length lies
 MIDDLE = 1 / 2
+#: Euler's constant: of n groups, the longest is expected to have 1 + 1/2 + … + 1/n = log n + EULER + 1/(2n) of the mean
+EULER = 0.5772
 
 Count = float | NDArray[np.float64]  # one number, or one a row
 
@@ -31,7 +33,8 @@ class Between:
     taken to divide the axis into parts of `inside` = its extent altogether: one step of the axes has extent / steps of them.
     `bounds`: how many there are. `loops`, `blocks`: axes around the loop, and axes owned by instances, with which it varies whether the
     loop is taken at all; none: it always is. Of a loop over the groups that a block of rows meets, `loops` is its own axis, and what
-    varies is whether a step is taken.
+    varies is whether a step is taken. `waits`: axes with the groups whose members are counted from where each starts, `groups_all` of them:
+    the groups of a block wait for the longest one (of parts of an axis that is cut at random places).
     """
 
     inside: float
@@ -39,6 +42,8 @@ class Between:
     bounds: int
     loops: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    groups_all: float = 1.0
 
     def steps(self, step: Count, every: Count, pieces: Callable[[str], Count]) -> Count:
         """Expected steps of `step` members, at most `every`; `pieces`: blocks or iterations that cover an axis.
@@ -47,6 +52,9 @@ class Between:
         it and one more: of g groups and b blocks, g + b of the g b pairs.
         """
         inside = self.inside / _product(self.groups, pieces)
+        if self.waits:
+            lanes = np.maximum(1.0, self.groups_all / _product(self.waits, pieces))
+            inside = inside * np.where(lanes > 1, np.log(lanes) + EULER + 0.5 / lanes, 1.0)
         part: Count = 1.0
         if self.loops:
             g, b = _product(self.loops, pieces), _product(self.blocks, pieces)
@@ -70,13 +78,26 @@ def between(
     data = [e for e in given if any(a.op == "dep" for a in atoms(e[0]))]
     n = float(max(1, x.estimate(axis.extent)))
     groups: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    every = 1.0
     if len(data) == 2:
         inside, groups = n, tuple(sorted({a for e in data for a in e[1]}))
+    elif lo is None and data and _difference(data[0][0]):  # members counted from the start of their group: lanes wait for the longest
+        waits = tuple(sorted(set(data[0][1])))
+        for a in waits:
+            every *= max(1, x.estimate(axes[a].extent))
+        inside = n / every
     else:
         inside = members(axis, lo, hi, axes, x)
     around = sorted(where)
     loops = tuple(a for a in around if axes[a].kind in ("loop", "strict"))
-    return Between(inside, groups, len(given), loops, tuple(a for a in around if axes[a].kind == "own"))
+    return Between(inside, groups, len(given), loops, tuple(a for a in around if axes[a].kind == "own"), waits, every)
+
+
+def _difference(e: Expr) -> bool:
+    """Whether an expression holds a difference of two data."""
+    here = e.op == "sub" and all(any(a.op == "dep" for a in atoms(x)) for x in e.args)
+    return here or any(_difference(x) for x in e.args if isinstance(x, Expr))
 
 
 def members(axis: Axis, lo: Expr | None, hi: Expr | None, axes: Mapping[str, Axis], extents: Extents) -> float:

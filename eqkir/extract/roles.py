@@ -14,6 +14,8 @@ adjacent        of one execution group, the last coordinate but one of most acce
 minor           the last coordinate of some access
 packed          owned by instances, where a loop around a store finds its members and what is computed there counts for these alone
 searched        of groups that find their members among rows that instances own: their loop may be searched for those that a block meets
+counted         counts members from where a group starts
+sparse          owned by instances: the groups whose members are counted
 short, narrow   known extent of at most 32, at most 256
 ==============  ==============================================================================================
 """
@@ -66,6 +68,11 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         for x in sorted(abstract.free(on)) if on >= 0 else ():
             if abstract.axis(x).kind == "own":
                 roles[x].add("packed")
+    for _, same, counts in abstract.ranges.counted if abstract.ranges else ():
+        roles[counts].add("counted")
+        for owner in sorted(abstract.free(same)):
+            if abstract.axis(owner).kind == "own":
+                roles[owner].add("sparse")
     for x, confined in (abstract.ranges.met if abstract.ranges else {}).items():
         roles[x].add("searched")
         for m in confined:

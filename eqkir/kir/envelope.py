@@ -96,6 +96,16 @@ def envelope(
     return {k: result(m, k) for k, p in m.binding.params.items() if p.role != "in"}
 
 
+def decided(e: Envelope) -> Array:
+    """Where the enclosure tells the value: exactly (infinity and NaN too), or to less than its own magnitude."""
+    if e.dtype not in FLOATS:
+        return ~e.ambiguous
+    with np.errstate(all="ignore"):
+        near = np.isfinite(e.bound) & (2 * e.bound <= np.abs(e.value))
+        out: Array = ~e.ambiguous & (np.isnan(e.lo) | (e.lo == e.hi) | near)
+    return out
+
+
 def compare(expected: Mapping[str, Envelope], actual: Mapping[str, Array | ViewArg]) -> Comparison:
     """Whether `actual` (arrays of the logical shapes and dtypes, or the views themselves) lies within the envelope.
 
@@ -134,4 +144,4 @@ def _judge(e: Envelope, a: Array) -> tuple[Array, Array]:
     return good, np.where((e.bound > 0) & np.isfinite(ratio), ratio, 0.0)
 
 
-__all__ = ["Comparison", "Envelope", "Enveloper", "Trap", "compare", "envelope", "rule"]
+__all__ = ["Comparison", "Envelope", "Enveloper", "Trap", "compare", "decided", "envelope", "rule"]

@@ -4,6 +4,8 @@ Variants: ``plain`` contiguous; ``special`` contiguous with infinities, NaN, ±0
 ``strided`` every axis with gaps; ``transposed`` permuted strides; ``offset`` an odd element offset; ``negative`` negative
 strides; ``broadcast`` zero strides on ``in`` views; ``overlap`` views that share memory where no noalias set forbids it.
 
+``zeros``; ``magnified`` floats as large as the kernel's results stay decided (`kir.input_sizes`); ``edges`` of the dtypes.
+
 Integers that steer (coordinates, offsets, page tables, labels, metadata, encoded bytes) are valid: what they mean is inferred from
 their use (`kir.input_uses`) or told by `data` (`kir.input_data`). Views with such contents keep them in every variant.
 """
@@ -31,8 +33,6 @@ VARIANTS: Final = (
     "plain", "special", "strided", "transposed", "offset", "negative", "broadcast", "overlap", "alias", "zeros", "magnified", "edges",
 )  # fmt: skip
 CONTENTS: Final = ("special", "zeros", "magnified", "edges")
-#: magnified floats: the power of two that they are multiplied by, as a part of the largest exponent
-MAGNIFIED: Final = 0.4
 
 
 def make_inputs(
@@ -43,15 +43,21 @@ def make_inputs(
     constexprs: Mapping[str, binding.Literal] | None = None,
     scalars: Mapping[str, Any] | None = None,
     data: Mapping[str, Mapping[str, Any]] | None = None,
+    part: float | None = None,
 ) -> dict[str, ViewArg | Any]:
     """Arguments for `kernel` at the extents `symbols` (all symbols; integer constexprs in shapes take their value or default).
 
     `scalars` fixes scalars by name; the others are drawn: floats near 1, integers in [1, 4]. `data`: entries of `kir.input_data` by view,
-    beside those that are inferred. The same arguments give the same bytes. Raises ValueError for an unknown variant or entry,
-    EQK-REF-SYMBOL when an extent has no value.
+    beside those that are inferred. `part`: ``magnified`` floats are multiplied by a power of two whose exponent is this part of the
+    largest one; by default it is chosen so that the kernel's envelope decides most results (`input_sizes`). The same arguments give the
+    same bytes. Raises ValueError for an unknown variant or entry, EQK-REF-SYMBOL when an extent has no value.
     """
     if variant not in VARIANTS:
         raise ValueError(f"unknown variant {variant!r}, one of {VARIANTS}")
+    if variant == "magnified" and part is None:
+        from eqkir.kir.input_sizes import magnified  # it makes inputs itself, and judges them
+
+        return magnified(kernel, symbols, constexprs, lambda x: make_inputs(kernel, symbols, seed, variant, constexprs, scalars, data, x))
     rng = np.random.default_rng([seed, VARIANTS.index(variant)])
     extents = dict(infer_symbols(kernel, {}, symbols))
     for p in kernel.params:
@@ -77,7 +83,7 @@ def make_inputs(
                 made[p.id] = _sprinkle(x, p.dtype, rng) if special else x
                 layout = "plain" if layout == "broadcast" and (kind in STRUCTURED or p.id in counted) else layout
             else:
-                made[p.id] = contents(p, shape, rng, variant)
+                made[p.id] = contents(p, shape, rng, variant, part or 0.0)
             out[p.id] = place(made[p.id], layout, rng, p.role == "in")
     if variant in ("overlap", "alias"):
         (_overlap if variant == "overlap" else _alias)(kernel, out, set(entries))
@@ -94,7 +100,7 @@ def poison(dtype: str, shape: tuple[int, ...]) -> Array:
     return np.frombuffer(b"\xa5" * NUMPY[dtype].itemsize, NUMPY[dtype]).repeat(math.prod(shape)).reshape(shape)
 
 
-def contents(p: View, shape: tuple[int, ...], rng: np.random.Generator, variant: str = "plain") -> Array:
+def contents(p: View, shape: tuple[int, ...], rng: np.random.Generator, variant: str = "plain", part: float = 0.0) -> Array:
     """Data of one view: normal floats; integers small in one half of the elements, of full range in the other. Variants: ``special`` floats
     now and then, all ``zeros``, ``magnified`` floats, ``edges`` of the dtype and what is next to them. What an `out` view holds before is
     poison (a bool has no value that is none: true and false by turns)."""
@@ -108,7 +114,7 @@ def contents(p: View, shape: tuple[int, ...], rng: np.random.Generator, variant:
     if dtype in FLOATS:
         x = narrow(rng.standard_normal(shape), dtype)
         if variant == "magnified":
-            return narrow(x.astype(np.float64) * 2.0 ** int(MAGNIFIED * math.log2(FORMATS[dtype].max)), dtype)
+            return narrow(x.astype(np.float64) * 2.0 ** int(part * math.log2(FORMATS[dtype].max)), dtype)
         if variant == "edges":
             return _chosen(edges(dtype), x, 0.5, rng)
         return _sprinkle(x, dtype, rng) if variant == "special" else x

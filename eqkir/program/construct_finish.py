@@ -10,7 +10,7 @@ from eqkir.analysis.phases import Level, NoOrder, Plan, plan
 from eqkir.analysis.worksets import Write, groups
 from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import literal
-from eqkir.base.expr import Coord, Expr, floordiv, substitute
+from eqkir.base.expr import ZERO, Coord, Expr, floordiv, substitute
 from eqkir.kir.model import Buffer
 from eqkir.program.abi import Abi, Axis, ViewParam, is_member, member_axis, members_of
 from eqkir.program.abstract import BOUND, Abstract, Group, Put, VNode, axes_in, bound_axis
@@ -74,7 +74,7 @@ class _Finished:
         self.workspaces: list[ViewParam] = []
         self.kept: dict[str, str] = {}
         self.loops: dict[Hashable, str] = {}
-        self.copiers = 0
+        self.whiles: dict[str, Hashable] = {}  # in the group: axis of a loop with a condition -> the copy of a loop that has it
         self.groups: list[Group] = []
 
     def program(self) -> Abstract:
@@ -86,6 +86,7 @@ class _Finished:
 
     def group(self, name: str, effects: Sequence[Effect], own: tuple[str, ...], p: Plan) -> None:
         self.stand(effects, own)
+        self.whiles = {}
         names = _Names(self, effects, own, p)
         self.out.ordered.update({r: names.at(())[x.axis] for r, x in self.v.ordered.items() if x.axis in names.at(())})
         copies: dict[int, Copy] = {}
@@ -187,6 +188,16 @@ class _Finished:
         self.workspaces.append(ViewParam(f"ws{n}", "workspace", dtype, shape, alias, owed))
         return self.workspaces[-1]
 
+    def another(self, loop: Hashable) -> str:
+        """The axis of a further copy of a loop with a condition, new or existing."""
+        found = next((a for a, x in self.whiles.items() if x == loop), "")
+        if not found:
+            count = sum(k != "own" and not k.startswith("mem") for k, _, _ in self.axes)
+            found = f"c{count}"
+            self.axes["while", ZERO, f"@{count}"] = Axis(found, ZERO, "while")
+            self.whiles[found] = loop
+        return found
+
     def _axes_of(self, i: int) -> frozenset[str]:
         n = self.source.nodes[i]
         own = frozenset((bound_axis(n),)) if n.op in BOUND else frozenset((scan_axis(n),)) if n.op in SCANS else frozenset()
@@ -265,10 +276,11 @@ class _Copier:
     """Copies nodes under final axis names; loads in `copies` become loads of their workspace."""
 
     def __init__(self, owner: _Finished, names: Mapping[str, str], copies: Mapping[int, Copy], states: _States, axis: str = "") -> None:
-        self.owner, self.names, self.copies, self.states, self.axis = owner, names, copies, states, axis
+        self.owner, self.names, self.copies, self.states, self.axis = owner, dict(names), copies, states, axis
         self.env = {Coord(a): Coord(b) for a, b in names.items()}
         self.done: dict[int, int] = {}
-        self.number = owner.copiers = owner.copiers + 1
+        self.place = len(owner.groups), axis, tuple(sorted(names.items()))
+        self.known: dict[str, Hashable] = {}  # name of a loop -> what tells its copy from others
 
     def expr(self, e: Expr) -> Expr:
         return normal(substitute(e, self.env))
@@ -277,7 +289,9 @@ class _Copier:
         """The copy of a node; the arena keeps children before parents."""
         source, out = self.owner.source, self.owner.out
         states = {i for i in reachable(source, (root,), self.copies) if self.states.holds(i) and source.nodes[i].attrs[0] != self.axis}
-        for i in reachable(source, (root,), {*self.copies, *states}):
+        below = reachable(source, (root,), {*self.copies, *states})
+        self.tell([i for i in below if i not in self.done and source.nodes[i].op in ("Fold", "While", "State", "WState")])
+        for i in below:
             if i in self.done:
                 continue
             n = source.nodes[i]
@@ -297,9 +311,21 @@ class _Copier:
     def attrs(self, n: VNode) -> tuple[object, ...]:
         return renamed(n, self.expr, self.names.__getitem__, self.loop, self.owner.view)
 
+    def tell(self, loops: Sequence[int]) -> None:
+        """Tell copies of loops apart: by their place and by the copied loads below them. Two loops with conditions have two axes."""
+        for i in loops:
+            n = self.owner.source.nodes[i]
+            if n.attrs[1] in self.known:
+                continue
+            copied = frozenset(self.copies).intersection(reachable(self.owner.source, (i,), self.copies))
+            key = self.known[n.attrs[1]] = n.attrs[1], copied, self.place
+            if n.op == "While" and self.owner.whiles.setdefault(self.names[n.attrs[0]], key) != key:
+                self.names[n.attrs[0]] = axis = self.owner.another(key)
+                self.env[Coord(n.attrs[0])] = Coord(axis)
+
     def loop(self, name: str) -> str:
         """A loop's final name: one for each copy of it."""
-        return self.owner.loops.setdefault((self.number, name), f"f{len(self.owner.loops)}")
+        return self.owner.loops.setdefault(self.known.get(name, (name, self.place)), f"f{len(self.owner.loops)}")
 
 
 __all__ = ["finish"]

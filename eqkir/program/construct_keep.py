@@ -89,7 +89,8 @@ def kept(v: Values, node: int, own: Ixs, ixs: Ixs, pointer: str) -> int:
     n = p.nodes[node]
     key = (node, tuple(place))
     name = v.workspaces.get(key)
-    scope = frozenset((q, a) for q, a in v.point_axis.items() if a in free and q in v.at)
+    # an axis that it is kept along and read at another place of is no point's, though points may have the same axis
+    scope = frozenset((q, a) for q, a in v.point_axis.items() if a in free - used and q in v.at)
     if name is None:
         name = v.workspaces[key] = f"@ws{len(v.workspaces)}"
         v.views_kept[name] = n.dtype, tuple(shape)

@@ -25,6 +25,7 @@ from eqkir.base.dtypes import FLOATS, NUMPY, identity, parse
 from eqkir.base.expr import Dep, Expr, atoms, coords, substitute
 from eqkir.program.abi import members_of, slice_axis
 from eqkir.program.abstract import BOUND, Abstract, VNode, bound_axis
+from eqkir.program.counted import counted
 from eqkir.program.half_spaces import Bound, half_spaces, simple
 from eqkir.program.interp_pointwise import pointwise_function
 from eqkir.program.lower import SCANS, reachable, scan_axis
@@ -42,12 +43,14 @@ class Ranges:
     """`bounds`: axis -> nodes of the first member and of the end (values of dtype index, not clamped), and of where results are observed
     at all (bool); -1 for what the axis has not; `narrows`: (operation, axis) whose members outside are neutral; `slices`: seg axes
     offered to rules whose folds have the bounds of the axis that they slice; `met`: loop axis around stores -> half spaces of owned axes to
-    which they are confined (`eqkir.program.meetings`)."""
+    which they are confined (`eqkir.program.meetings`); `counted`: a reduction, the same over members counted from its lower bound, and the
+    axis that counts (`eqkir.program.counted`)."""
 
     bounds: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     narrows: tuple[tuple[int, str], ...] = ()
     slices: tuple[str, ...] = ()
     met: dict[str, tuple[Meeting, ...]] = field(default_factory=dict)
+    counted: tuple[tuple[int, int, str], ...] = ()
 
 
 class Idle:
@@ -231,7 +234,14 @@ def with_ranges(p: Abstract, permissions: Sequence[str] = ()) -> Abstract:
             at = seg[axis]
             bounds[at] = (*_nodes(q, mine), -1)
             slices.append(at)
-    q.ranges = Ranges(bounds, tuple(narrows), tuple(slices), meetings(p, reachable(p, puts)))
+    pairs = counted(q, narrows, bounds)
+    q.axes = (*q.axes, *(a for _, _, a in pairs))
+    for i, j, a in pairs:
+        ends = [b for b in bounds_of(q, j, zero) if b.upper]
+        if ends:
+            bounds[a.name] = (*_nodes(q, ends), bounds[bound_axis(q.nodes[i])][2])
+            narrows.append((j, a.name))
+    q.ranges = Ranges(bounds, tuple(narrows), tuple(slices), meetings(p, reachable(p, puts)), tuple((i, j, a.name) for i, j, a in pairs))
     return q
 
 

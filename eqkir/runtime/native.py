@@ -90,32 +90,36 @@ class Bound:
             self._run(p.state, self._plan, self._frame)
 
 
+def _told(folder: Path) -> dict[str, Any]:
+    """native.json, of this format, for this machine, beside the libraries that it speaks of. Raises LoadError, OSError, KeyError."""
+    try:
+        told: dict[str, Any] = json.loads((folder / "native.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as e:
+        raise LoadError(f"{folder}: no native kernel: {e}") from None
+    if not isinstance(told, dict) or told.get("native") != FORMAT:
+        raise LoadError(f"{folder}: native.json has another format than {FORMAT}")
+    if lack := missing(told["machine"], told["needs"]):
+        raise LoadError(f"{folder}: the code cannot run here: {lack}")
+    for file, digest in told["digests"].items():
+        if hashlib.sha256((folder / file).read_bytes()).hexdigest() != digest:
+            raise LoadError(f"{folder / file} is not the file that native.json speaks of")
+    return told
+
+
 class NativeKernel:
     """A loaded kernel. ``kernel(*arrays, *scalars)`` checks its arguments and runs; `bind` checks once."""
 
     def __init__(self, folder: Path) -> None:
         try:
-            self.told: dict[str, Any] = json.loads((folder / "native.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as e:
-            raise LoadError(f"{folder}: no native kernel: {e}") from None
-        if self.told.get("native") != FORMAT:
-            raise LoadError(f"{folder}: native.json has format {self.told.get('native')}, expected {FORMAT}")
-        self.name: str = self.told["kernel"]
-        if lack := missing(self.told["machine"], self.told["needs"]):
-            raise LoadError(f"{folder}: the code cannot run here: {lack}")
-        for file, digest in self.told["digests"].items():
-            try:
-                data = (folder / file).read_bytes()
-            except OSError as e:
-                raise LoadError(f"{folder}: {e}") from None
-            if hashlib.sha256(data).hexdigest() != digest:
-                raise LoadError(f"{folder / file} is not the file that native.json speaks of")
-        try:
+            self.told = _told(folder)
+            self.name: str = self.told["kernel"]
             self._library = ctypes.CDLL(str(folder / "kernel.so"))
             self.pool = pool(folder / "pool.so", self.told["pool"])
             entries = [[self._entry(g["entry"]) for g in stage] for stage in self.told["stages"]]
         except (OSError, AttributeError) as e:
             raise LoadError(f"{folder}: {e}") from None
+        except (KeyError, TypeError) as e:
+            raise LoadError(f"{folder}: native.json is not whole: {type(e).__name__} {e}") from None
         self.folder = folder
         self._plans: dict[Any, Plan] = {}
         space: dict[str, Any] = {

@@ -31,6 +31,7 @@ _TABLE_FIELDS: dict[str, tuple[str, ...]] = {
     "dmax": ("i64",),
     "consumer1": ("V", "V"),
     "narrows": ("V", "String"),
+    "counted": ("V", "V"),
     "orders": ("St", "AL"),
     "verlab": ("String", "i64", "L"),
     "base": ("G", "L"),
@@ -186,10 +187,20 @@ class _Encoder:
     def values(self, ids: tuple[int, ...]) -> int:
         return self.listing("VL", "VNil", "VCons", list(ids))
 
+    def live(self) -> list[int]:
+        """Nodes that the groups use, and those that a rule may put in their place."""
+        more = [j for _, j, _ in self.p.ranges.counted] if self.p.ranges else []
+        seen = {*reachable(self.p, [s for g in self.p.groups for ph in g.phases for s in ph])}
+        while more:
+            j = more.pop()
+            if j not in seen:
+                seen.add(j)
+                more += self.p.nodes[j].args
+        return sorted(seen)
+
     # ---------------------------------------------------------------- abstract values: the SSA id is the node's index
     def value_rows(self) -> None:
-        live = reachable(self.p, [s for g in self.p.groups for ph in g.phases for s in ph])
-        for i in live:
+        for i in self.live():
             n = self.p.nodes[i]
             a = n.args
             match n.op:
@@ -344,12 +355,14 @@ class _Encoder:
             self.add("vdt", v.name, v.dtype)
             self.add("alias", v.name, f"m{v.alias}")
         puts = [s for g in self.p.groups for ph in g.phases for s in ph]
-        reads = [self.p.nodes[i].attrs[:2] for i in reachable(self.p, puts) if self.p.nodes[i].op == "Load"]
+        reads = [self.p.nodes[i].attrs[:2] for i in self.live() if self.p.nodes[i].op == "Load"]
         for view, version in sorted({*map(tuple, reads), *((s.view, s.version) for s in puts)}):
             self.add("verlab", view, version, self.labels(self.axis_labels(self.p.inside(view, version))))
         if self.p.ranges:
             for op, axis in self.p.ranges.narrows:
                 self.add("narrows", op, axis)
+            for op, same, _ in self.p.ranges.counted:
+                self.add("counted", op, same)
             for axis in self.p.ranges.slices:
                 self.add("narrowslices", axis)
         for operand, user in single_uses(self.p):

@@ -49,6 +49,7 @@ _TABLES: Final = """
 (relation step-narrow (String String))     ; a loop label -> the loop between the bounds of its axis, where it has any
 (relation step-met (String String))        ; a loop label of groups -> the loop over those that the instance's rows may meet
 (relation narrows (V String))              ; operation, axis: outside the bounds of the axis it takes in nothing
+(relation counted (V V))                   ; a reduction, the same over members counted from its lower bound
 (relation narrowslices (String))           ; seg axes with the bounds of the axis that they slice
 (relation shared (String))                 ; bound by several operations or stored over: traversed as the context says
 (relation private (String))                ; bound by one operation: traversed by any enabled label

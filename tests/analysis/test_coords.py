@@ -8,7 +8,7 @@ import random
 import pytest
 
 from eqkir.analysis.coords import Facts, determined, disjoint, injective, normal, size, split
-from eqkir.base.expr import Coord, Dep, Expr, Int, Sym, binary, coords, evaluate, select
+from eqkir.base.expr import ONE, Coord, Dep, Expr, Int, Sym, binary, coords, evaluate, select, sub
 
 I, J, K = Coord("i"), Coord("j"), Coord("k")
 M, N = Sym("M"), Sym("N")
@@ -98,6 +98,14 @@ def test_proved_injectivity_holds(ixs: tuple[Expr, ...]) -> None:
         for p in points(m, n, axes):
             at = tuple(evaluate(e, p) for e in ixs)
             assert all(seen.setdefault(at, p)[a] == p[a] for a in known)
+
+
+def test_no_factor_of_an_extent_is_zero_at_a_point() -> None:
+    flat, none = Facts({"p": M * N * 5}, {"M": 0, "N": 0}), Facts({}, {"M": 0, "N": 0})
+    assert flat.at(["p"]).nonneg(sub(N, ONE)) and not none.at(["p"]).nonneg(sub(N, ONE)) and not flat.nonneg(sub(N, ONE))
+    e = sub(M * N - 1, Coord("p"))
+    assert split(e, N, flat.at(["p"]))[1] == split(sub(Int(-1), Coord("p")), N, flat.at(["p"]))[1]
+    assert not Facts({"p": M * N}, {"M": 0}).at(["p"]).nonneg(sub(N, ONE))  # both may be negative
 
 
 def test_injectivity_that_must_be_found() -> None:

@@ -64,8 +64,8 @@ def test_steps_of_a_block_of_groups(groups: int, lanes: int, step: int) -> None:
 
 def test_groups_divide_the_axis_and_a_length_half_of_it() -> None:
     p = source("csr_spmv_f32")
-    (b,) = of_abstract(p, Extents(p.abi, {"R": 100, "E": 101, "N": 5000, "C": 7})).values()
-    assert b == Between(5000.0, ("i0",), 2)
+    found = of_abstract(p, Extents(p.abi, {"R": 100, "E": 101, "N": 5000, "C": 7}))
+    assert found == {"c0": Between(5000.0, ("i0",), 2), "c0k": Between(50.0, (), 1, waits=("i0",), groups_all=100.0)}
     p = source("jagged_softmax_f32")
     found = of_abstract(p, Extents(p.abi, {"N": 5000, "D": 4, "E": 11}))
     assert found == {"c1": Between(5000.0, ("c0",), 2, ("c0",), ("i0",)), "c0": Between(10.0, (), 0, ("c0",), ("i0",))}

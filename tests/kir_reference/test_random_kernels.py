@@ -13,6 +13,7 @@ from eqkir.base.dtypes import FLOATS
 from eqkir.kir.envelope import compare, envelope
 from eqkir.kir.floats import ulp
 from eqkir.kir.helpers import link
+from eqkir.kir.input_sizes import SHARE, share
 from eqkir.kir.inputs import VARIANTS, make_inputs
 from eqkir.kir.load import load_file
 from eqkir.kir.memory import ViewArg, clone
@@ -162,6 +163,16 @@ def test_corpus_lies_within_for_every_layout(name: str) -> None:
                 # repeated rows make ties of values that are not exact; what overflows on the way depends on the order
                 assert excluded == 0, "ordinary data decides everything"
     assert doubtful <= 0.45 * total or name in ORDER
+
+
+@pytest.mark.parametrize("name", sorted(set(SHAPES) - set(ORDER)))
+def test_magnified_inputs_decide_most_results(name: str) -> None:
+    """Three quarters of them, or as many as ordinary inputs decide: an enclosure narrower than the value that it encloses."""
+    k, fixed = subject(name)
+    rows = sorted(SHAPES[name]["test"], key=lambda s: np.prod([float(v) for v in s.values()]))
+    symbols = next((r for r in rows if min(r.values(), default=2) > 1), rows[len(rows) // 2])
+    large, plain = (share(k, make_inputs(k, symbols, 3, v, **fixed), symbols, fixed["constexprs"]) for v in ("magnified", "plain"))
+    assert large >= min(SHARE, 0.9 * plain)
 
 
 @pytest.mark.parametrize("name", sorted(set(SHAPES) - set(ORDER)))

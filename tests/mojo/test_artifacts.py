@@ -53,6 +53,14 @@ def test_a_loaded_kernel_computes(out: Path) -> None:
     assert changed and all(np.isfinite(arrays[n]).all() for n in changed)
 
 
+def test_loading_needs_no_compiler_and_no_optimizer(out: Path) -> None:
+    code = f"import sys, eqkir\neqkir.load({str(out)!r}).native\n"
+    code += "heavy = {'egglog', 'pydantic', 'ml_dtypes', 'z3', 'typer', 'mojo', 'rich'}\n"
+    code += "assert not heavy & {m.split('.')[0] for m in sys.modules}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_engine_native_agrees_with_the_reference() -> None:
     done = command("run", str(CORPUS / "index_add_f32.json"), "--engine", "native", "--json")
     assert done.returncode == 0, done.stderr + done.stdout

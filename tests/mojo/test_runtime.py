@@ -272,9 +272,10 @@ def test_a_folder_without_a_kernel_is_refused(folder: Path, tmp_path: Path) -> N
     (tmp_path / "kernel.so").write_bytes(b"nothing")
     with pytest.raises(LoadError, match="kernel.so is not the file"):
         load(tmp_path)
-    (tmp_path / "native.json").write_text('{"native": 99}')
-    with pytest.raises(LoadError, match="format 99"):
-        load(tmp_path)
+    for text, message in (('{"native": 99}', "another format"), ("[]", "another format"), ('{"native": 1}', "not whole")):
+        (tmp_path / "native.json").write_text(text)
+        with pytest.raises(LoadError, match=message):
+            load(tmp_path)
 
 
 def test_code_for_another_machine_is_not_loaded(folder: Path, tmp_path: Path) -> None:

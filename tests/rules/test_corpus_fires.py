@@ -43,6 +43,7 @@ WITNESSES = {
     "batch_norm_infer_f32": "fused multiply and add",
     "adamw_f32": "fused multiply and subtract",
     "mla_decode_bf16": "contractions that start at a sum",
+    "csr_spmv_f32": "members counted from where a group starts",
     "moe_grouped_gemm_bf16": "groups that a block of rows meets",
     "sliding_mean_f32": "loads filled with what a select puts beside them",
     "instance_norm_f32": "loops of a store that change places",

@@ -29,7 +29,7 @@ from eqkir.base.expr import (
 from eqkir.kir.model import Kernel
 from eqkir.kir.types import Type
 from eqkir.program.abi import is_member, members_of, slice_axis
-from eqkir.program.abstract import Abstract, Put
+from eqkir.program.abstract import Abstract, Put, VNode
 from eqkir.program.construction.codes import Fault
 from eqkir.program.construction.reason import Reason, expression, poly
 from eqkir.program.construction.relation import K, Path, Relation, Term, Unknown
@@ -146,10 +146,16 @@ class Compare:
             e = expression(n.op, n.attrs[0], n.dtype, self.nodes[n.args[-1]].dtype, [self.at(a, sigma) for a in n.args])
             if e is not None:
                 return e
+        if self.absent(n, sigma):
+            return self.at(n.args[1], sigma)
         if key not in self._read:
             self._read[key] = self.atom(f"!{len(self.reads)}", n.dtype)
             self.reads.append((node, dict(sigma)))
         return self._read[key]
+
+    def absent(self, n: VNode, sigma: Sigma) -> bool:
+        """Whether a node is a load that is valid nowhere: its value is its fill."""
+        return n.op == "Load" and self.reason.simple(self.at(n.args[0], sigma)) == FALSE
 
     def atom(self, name: str, dtype: str) -> Expr:
         if dtype in dtypes.NUMPY and dtypes.NUMPY[dtype].kind in "biu":
@@ -269,6 +275,8 @@ class Compare:
         n = self.nodes[node]
         if n.op == "Tri" and n.attrs == ("select",) and (c := self.reason.simple(self.at(n.args[0], sigma))).value is not None:
             return self.match(t, n.args[1 if c.value else 2], sigma)
+        if t.head != "Load" and self.absent(n, sigma):
+            return self.match(t, n.args[1], sigma)
         match t.head:
             case "Load":
                 return self.load(t, node, sigma)
