@@ -16,7 +16,7 @@ from tests.mutation.operators import Edit, edits
 
 #: operator -> the battery's part that looks for it beside the numeric one
 WIDE = frozenset({"narrow-stride", "narrow-index", "reach-forgotten"})
-PTX = frozenset({"approximate"})
+PTX = frozenset({"approximate", "nan-dropped"})
 REFUSALS = frozenset({"check-removed"})
 #: a second program of every so many kernels, so that several structures are mutated
 SECOND, EVERY = "random-1", 4

@@ -121,11 +121,12 @@ class Compiled:
 
 
 _INSTRUCTION = re.compile(r"^\s*(?:@!?%\w+\s+)?([a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)+)\s", re.M)
-_SUSPECT = re.compile(r"\.approx|\.full|\.ftz|\.tf32")
+#: approximate, flushing; maxima and minima that drop a NaN
+_SUSPECT = re.compile(r"\.approx|\.full|\.ftz|\.tf32|^(?:max|min)\.b?f(?:16|32)")
 
 
 def scan(ptx: str, permits: Sequence[str], fused: bool) -> tuple[str, ...]:
-    """Approximate, flushing or fused instructions beyond those permitted."""
+    """Approximate, flushing, fused and NaN-dropping instructions beyond those permitted."""
     found = {m for m in _INSTRUCTION.findall(ptx) if _SUSPECT.search(m) and m not in permits}
     if not fused:
         found |= {m for m in _INSTRUCTION.findall(ptx) if m.startswith("fma.")}

@@ -4,8 +4,8 @@ Floats below f32 compute in f32 and round once. Kernels are compiled with ``enab
 with ``enable_reflect_ftz`` on only where every function in them is one of `FLUSH_NEUTRAL`: the option replaces the device library's
 subnormal-keeping instructions by shorter ones. Accuracy (NVIDIA device library unless said otherwise, f32): log log2 log1p expm1 1 ulp; sin
 cos asin atan erf 2; tan erfc 4; i0 lgamma 6; ``rsqrt.approx`` 2 (CUDA programming guide, appendix on mathematical functions); `_exp`
-2 + 1.2 |x|; `_tanh` 4. ``bench/accuracy.py`` measures them over all 2**32 inputs. `PERMITTED` lists, by function, the approximate PTX
-instructions that these forms contain; no other may occur.
+2 + 1.2 |x|; `_tanh` 4. ``bench/accuracy.py`` measures them over all 2**32 inputs. `PERMITTED` lists, by function, the approximate and
+the NaN-dropping PTX instructions that these forms contain; no other may occur.
 """
 
 from __future__ import annotations
@@ -138,13 +138,16 @@ HELPERS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 _EX2, _EX2F, _RCPF, _DIV = "ex2.approx.f32", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32", "div.full.f32"
-#: (function, computing dtype) -> approximate instructions inside its form
+#: computing dtype -> types of instructions that take the greater or smaller number and drop a NaN
+_NUMBERS = {"f16": ("f16", "f16x2", "f32"), "bf16": ("bf16", "bf16x2", "f32"), "f32": ("f32",)}
+#: (function, computing dtype) -> approximate or NaN-dropping instructions inside its form
 PERMITTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("exp", "f32"): (_EX2,), ("exp2", "f32"): (_EX2,), ("sigmoid", "f32"): (_EX2F,), ("expm1", "f32"): (_EX2,),
     ("tanh", "f32"): (_EX2, _EX2F, "div.approx.f32", "div.approx.ftz.f32"),
     ("tan", "f32"): (_RCPF,), ("asin", "f32"): ("sqrt.approx.f32",), ("erf", "f32"): (_EX2F,), ("erfc", "f32"): (_EX2F, _RCPF),
     ("i0", "f32"): (_EX2, _RCPF, "rsqrt.approx.ftz.f32"), ("lgamma", "f32"): (_RCPF,), ("rsqrt", "f32"): ("rsqrt.approx.f32",),
     ("exp2_fast", "f32"): (_EX2,), ("tanh_fast", "f32"): (_EX2, _DIV), ("div_fast", "f32"): (_DIV,),
+    **{(f, d): tuple(f"{f[:3]}.{t}" for t in ts) for f in ("maximum_num", "minimum_num") for d, ts in _NUMBERS.items()},
 }  # fmt: skip
 #: functions whose forms the library's option does not touch
 EXACT = frozenset({"neg", "abs", "not", "isnan", "isinf", "isfinite", "fma", "maximum", "minimum", "maximum_num", "minimum_num", *INFIX})
