@@ -139,6 +139,8 @@ def test_the_scan_sees_what_is_not_permitted() -> None:
     ptx += "\tfma.rn.f32 %f1, %f2, %f3, %f4;\n\tmul.rn.f32 %f1, %f2, %f3;\n"
     assert scan(ptx, (), False) == ("div.full.f32", "ex2.approx.ftz.f32", "fma.rn.f32")
     assert scan(ptx, ("ex2.approx.ftz.f32",), True) == ("div.full.f32",)
+    ptx = "\tmax.NaN.f32 %f1, %f2, %f3;\n\tmax.s32 %r1, %r2, %r3;\n\tmin.f16x2 %h1, %h2, %h3;\n"
+    assert scan(ptx, (), False) == ("min.f16x2",)
 
 
 def test_results_are_cached_by_everything_they_depend_on(tmp_path, artifacts: dict[str, Artifact]) -> None:  # type: ignore[no-untyped-def]
