@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from eqkir.cpu.context import Context, Lanes
 from eqkir.cpu.fragments import Fragment
 from eqkir.cpu.implementations import of_carry
 from eqkir.cpu.model import Statement
-from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
-from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Store
+from eqkir.program.abi import member_labels, parameter, step_parameter
+from eqkir.program.items import needed, reads
+from eqkir.program.model import Carry, Item, Loop, Store
 
 if TYPE_CHECKING:
     Block = Callable[[Context, tuple[Item, ...]], None]
 
 TOP = 2**63 - 1
-
-
-def member_of(label: str) -> str:
-    """The label of a slice's members: ``"c0:SC"`` -> ``"c0.m:MC"``; empty for any other loop."""
-    return f"{axis_of(label)}.m:M{traversal(label)[1]}" if traversal(label) in ("S1", "SC") else ""
 
 
 class _States:
@@ -69,7 +65,7 @@ class _States:
 
 def expand_loop(k: Context, x: Loop, block: Block) -> None:
     """A loop over one axis."""
-    k.force(read_by(x))
+    k.force(list(dict.fromkeys(reads(x))))
     for alias in sorted({k.program.abi.view(v).alias for v in written_by(x.body)}):
         k.force_class(alias)
     with k.inside():
@@ -89,8 +85,8 @@ def written_by(items: tuple[Item, ...]) -> set[str]:
 
 def _for(k: Context, x: Loop, block: Block) -> None:
     b, p = k.b, step_parameter(x.label)
-    chunk, member = k.program.bindings[p] if p else 1, member_of(x.label)
-    lanes = x.label if parameter(x.label) else member if member and parameter(member) else ""
+    chunk, members = k.program.bindings[p] if p else 1, member_labels(x.label, k.program.axis)
+    lanes = any(parameter(d) for d in (x.label, *members))
     states = _States(k, x)
     for c, f in states.folds:
         k.supplied |= f.supplies(k, c, x)
@@ -100,8 +96,11 @@ def _for(k: Context, x: Loop, block: Block) -> None:
     def body(it: int, masked: bool) -> None:
         at = b.bin("mul", it, b.const(chunk))
         count = b.bin("sub", extent, at) if masked and lanes else -1
-        inner = k.label(member, Lanes(at, count)) if member else nullcontext()
-        with k.label(x.label, Lanes(at, count if lanes == x.label else -1)), inner, k.inside():
+        with ExitStack() as labels:
+            labels.enter_context(k.label(x.label, Lanes(at, count if parameter(x.label) else -1)))
+            for m in members:
+                labels.enter_context(k.label(m, Lanes(at, count)))
+            labels.enter_context(k.inside())
             states.present()
             block(k, x.body)
             states.advance()
@@ -161,7 +160,7 @@ def _while(k: Context, x: Loop, block: Block) -> None:
         return b.splat(live if live >= 0 else b.const(True, "bool"), shape.width)
 
     running = [b.var(everywhere(p)) for p in shape.points()]
-    early = _needed(x)
+    early = needed(x)
     first = tuple(i for n, i in enumerate(x.body) if n in early)
     rest = tuple(i for n, i in enumerate(x.body) if n not in early)
 
@@ -201,38 +200,3 @@ def _while(k: Context, x: Loop, block: Block) -> None:
 
 def _condition_dims(k: Context, x: Loop) -> tuple[str, ...]:
     return tuple(d for d in k.layout.dims[x.cond] if d != x.label)
-
-
-def _needed(x: Loop) -> set[int]:
-    """Positions of the body's items that the condition depends on."""
-    made: dict[int, int] = {}
-    for n, i in enumerate(x.body):
-        if isinstance(i, Let):
-            made[i.id] = n
-        elif isinstance(i, Loop):
-            made.update({c.id: n for c in i.carries})
-    out: set[int] = set()
-    todo = [x.cond]
-    while todo:
-        at = made.get(todo.pop())
-        if at is not None and at not in out:
-            out.add(at)
-            todo += _reads(x.body[at])
-    return out
-
-
-def read_by(i: Item) -> list[int]:
-    """Values that an item reads, a loop with its body; in order, each once."""
-    return list(dict.fromkeys(_reads(i)))
-
-
-def _reads(i: Item) -> list[int]:
-    match i:
-        case Let():
-            return list(i.args)
-        case Store():
-            return [i.value, i.valid, *i.deps]
-        case Loop():
-            return [a for c in i.carries for a in (*c.args, *c.inits)] + [*i.ends, i.cond] + [a for j in i.body for a in _reads(j)]
-        case Barrier():
-            return []

@@ -21,6 +21,7 @@ from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
 from eqkir.driver.scan import Task, scan
 from eqkir.program.model import Program
+from tests.construct.test_two_members import KERNELS as SLICED
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT / "corpus" / "json"
@@ -117,3 +118,13 @@ def test_a_fragment_that_fits_no_registers_is_refused() -> None:
     wide: Mapping[str, int] = {**c.program.bindings, **{k: 1 << 20 for k in c.program.bindings if k.startswith("B:")}}
     with pytest.raises(EqkirError, match="EQK-MOJ-LARGE"):
         expand(replace(c.program, bindings=dict(wide)), 64)
+
+
+@pytest.mark.parametrize("name", sorted(SLICED))
+@pytest.mark.parametrize("extractor", ["conservative", "greedy-dag", "random"])
+def test_slices_of_several_members_expand_to_their_meaning(name: str, extractor: str) -> None:
+    """Pairs and triples of the points of a slice: the axes of all its members move with it."""
+    chosen = "greedy-dag" if extractor == "conservative" else extractor
+    for seed in range(4 if extractor == "random" else 1):
+        c = Chain(SLICED[name](), Options(target="mojo:x86-64-v4", extractor=chosen, seed=seed), Outcome(name, ""))
+        agrees(c, c.initial if extractor == "conservative" else c.program, 64)

@@ -9,7 +9,8 @@ from eqkir.base import dtypes as D
 from eqkir.base.expr import Coord, Expr, Int, conj, disj, eq, lt
 from eqkir.emit.triton.scope import Block, Val, identity_text
 from eqkir.program.abi import axis_of, parameter, traversal
-from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Store
+from eqkir.program.items import needed
+from eqkir.program.model import Barrier, Carry, Let, Loop
 
 if TYPE_CHECKING:
     from eqkir.emit.triton.legalize import Phase
@@ -111,35 +112,4 @@ def bounds(phase: Phase, x: Loop) -> tuple[int, int]:
     return lo, edge(end, "max")
 
 
-def needed(x: Loop) -> set[int]:
-    """Positions of the body's items that the condition depends on."""
-    made: dict[int, int] = {}
-    for n, i in enumerate(x.body):
-        if isinstance(i, Let):
-            made[i.id] = n
-        elif isinstance(i, Loop):
-            made |= {c.id: n for c in i.carries}
-    out: set[int] = set()
-    todo = [x.cond]
-    while todo:
-        n = made.get(todo.pop(), -1)
-        if n >= 0 and n not in out:
-            out.add(n)
-            todo += reads(x.body[n])
-    return out
-
-
-def reads(i: Item) -> list[int]:
-    """Values that an item reads; a loop reads what its body and its carries read."""
-    match i:
-        case Let():
-            return list(i.args)
-        case Store():
-            return [i.value, i.valid, *i.deps]
-        case Loop():
-            own = [a for c in i.carries for a in (*c.args, *c.inits)]
-            return [*own, *i.ends, *([i.cond] if i.cond >= 0 else []), *(a for j in i.body for a in reads(j))]
-    return []
-
-
-__all__ = ["bounds", "last", "needed", "scan", "while_loop"]
+__all__ = ["bounds", "last", "scan", "while_loop"]
