@@ -23,33 +23,18 @@ from eqkir.base.dtypes import NUMPY, itemsize
 from eqkir.extract.features import CONTRACTS, free_labels, implementation
 from eqkir.extract.graph import ENode, FrozenGraph
 from eqkir.extract.labels import Bools, LabelTable
-from eqkir.extract.legality import Legality
+from eqkir.extract.legality import Legality, judged
 from eqkir.program.dag import FN
 from eqkir.targets.cpu import CpuTarget
 
 
 def cpu_legality(graph: FrozenGraph, table: LabelTable, target: CpuTarget) -> Legality:
     """Legality of every e-node under every row of `table`."""
-    out = np.ones((graph.enodes, table.n), bool)
-    reasons: dict[str, int] = {}
-    cache: dict[object, tuple[Bools, dict[str, int]]] = {}
-    e = 0
-    for c, alternatives in enumerate(graph.classes):
-        for n in alternatives:
-            key = (n.op in CONTRACTS, n.op == "TAx" and n.attrs, n.labels, n.path, implementation(n), graph.dtypes[c])
-            if key not in cache:
-                ok, why = np.ones(table.n, bool), {}
-                for rule, good in _rules(graph, c, n, table, target):
-                    refused = int((ok & ~good).sum())
-                    if refused:
-                        why[rule] = refused
-                    ok = ok & good
-                cache[key] = ok, why
-            out[e], why = cache[key]
-            for rule, k in why.items():
-                reasons[rule] = reasons.get(rule, 0) + k
-            e += 1
-    return Legality(out, dict(sorted(reasons.items())))
+
+    def key(c: int, n: ENode) -> object:
+        return n.op in CONTRACTS, n.op == "TAx" and n.attrs, n.labels, n.path, implementation(n), graph.dtypes[c]
+
+    return judged(graph, table.n, key, lambda c, n: _rules(graph, c, n, table, target))
 
 
 def _rules(graph: FrozenGraph, c: int, n: ENode, t: LabelTable, target: CpuTarget) -> Iterator[tuple[str, Bools]]:

@@ -19,7 +19,7 @@ Scalar traversals (``O1``, ``L1``) are always legal. Reasons are counted per rul
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,32 +43,38 @@ class Legality:
 
 def legality(graph: FrozenGraph, table: LabelTable, target: Target) -> Legality:
     """Legality of every e-node under every row of `table`."""
-    out = np.ones((graph.enodes, table.n), bool)
-    reasons: dict[str, int] = {}
     labels = class_labels(graph)
+
+    def key(c: int, n: ENode) -> object:
+        kids = tuple((graph.dtypes[k], labels[k]) for k in n.kids[:2]) if n.op in CONTRACTS or n.op == "SStore" else ()
+        operation = n.op if n.op in CONTRACTS or n.op == "TAx" else ""
+        attrs = n.attrs if n.op in ("TAx", *CONTRACTS) else ()
+        return operation, n.labels, n.path, implementation(n), attrs, graph.dtypes[c], kids
+
+    return judged(graph, table.n, key, lambda c, n: _rules(graph, c, n, table, target, labels))
+
+
+def judged(
+    graph: FrozenGraph, rows: int, key: Callable[[int, ENode], object], rules: Callable[[int, ENode], Iterable[tuple[str, Bools]]]
+) -> Legality:
+    """Every e-node (class, e-node) by (rule, rows under which it holds); e-nodes of equal `key` are judged once. A pair counts
+    for the first rule that refuses it."""
+    out = np.ones((graph.enodes, rows), bool)
+    reasons: dict[str, int] = {}
     cache: dict[object, tuple[Bools, dict[str, int]]] = {}
     e = 0
     for c, alternatives in enumerate(graph.classes):
         for n in alternatives:
-            kids = tuple((graph.dtypes[k], labels[k]) for k in n.kids[:2]) if n.op in CONTRACTS or n.op == "SStore" else ()
-            key = (
-                n.op if n.op in CONTRACTS or n.op == "TAx" else "",
-                n.labels,
-                n.path,
-                implementation(n),
-                n.attrs if n.op in ("TAx", *CONTRACTS) else (),
-                graph.dtypes[c],
-                kids,
-            )
-            if key not in cache:
-                ok, why = np.ones(table.n, bool), {}
-                for rule, good in _rules(graph, c, n, table, target, labels):
+            at = key(c, n)
+            if at not in cache:
+                ok, why = np.ones(rows, bool), {}
+                for rule, good in rules(c, n):
                     refused = int((ok & ~good).sum())
                     if refused:
                         why[rule] = refused
                     ok = ok & good
-                cache[key] = ok, why
-            out[e], why = cache[key]
+                cache[at] = ok, why
+            out[e], why = cache[at]
             for rule, k in why.items():
                 reasons[rule] = reasons.get(rule, 0) + k
             e += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -30,7 +31,7 @@ class Open(Abstract):
         return self.home(view, version)
 
 
-class Nodes:
+class Nodes(ABC):
     """What construction makes nodes of: the arena, axes by extent, what is known of extents."""
 
     def __init__(
@@ -85,8 +86,9 @@ class Nodes:
         out.home = self.home
         return out
 
+    @abstractmethod
     def home(self, view: str, version: int) -> tuple[str, ...]:
-        raise NotImplementedError
+        """The axes of the ordered loops inside which a version lives."""
 
     def _subregion(self, t: DomainType) -> None:
         try:
@@ -213,8 +215,9 @@ class Nodes:
             return tuple(map(int, name[1:].split(".")))
         return (self.runtime(name),)
 
+    @abstractmethod
     def runtime(self, name: str) -> int:
-        raise NotImplementedError
+        """The node of a value that index expressions speak of by its name."""
 
     # ------------------------------------------------------------------ nodes
     def make(self, op: str, attrs: tuple[Any, ...], args: Sequence[int], dtype: str) -> int:
@@ -255,8 +258,9 @@ class Nodes:
         p = self.predicate(axis)
         return None if p is None else self.index(p, (), "bool")
 
+    @abstractmethod
     def predicate(self, axis: str) -> Expr | None:
-        raise NotImplementedError
+        """Whether a coordinate of an axis takes part; None where all of the axis do."""
 
     def aligned(self, shape: tuple[Expr, ...], ixs: Ixs) -> Ixs:
         return tuple(ZERO if e == ONE else x for e, x in zip(shape, ixs[len(ixs) - len(shape) :], strict=True))

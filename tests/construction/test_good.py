@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from eqkir.base.diagnostics import EqkirError
 from eqkir.kir.helpers import link
 from eqkir.kir.load import load_file
 from eqkir.kir.model import Kernel
@@ -16,7 +15,7 @@ from tests.construction.good import CORPUS, of
 
 pytestmark = pytest.mark.construction
 
-FILES = [*sorted((CORPUS / "json").glob("*.json")), *sorted((CORPUS / "pending").glob("*.json"))]
+FILES = sorted((CORPUS / "json").glob("*.json"))
 
 
 def accepted(kernel: Kernel) -> None:
@@ -28,11 +27,6 @@ def accepted(kernel: Kernel) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_corpus_kernel_is_accepted(path: Path) -> None:
     for kernel in link(load_file(path)).kernels:
-        try:
-            of(kernel)
-        except EqkirError as e:
-            assert path.parent.name == "pending"
-            pytest.skip(f"not constructed yet: {e.diagnostics[0].code}")
         accepted(kernel)
 
 
