@@ -8,6 +8,7 @@ invocation. Lanes beyond the extent hold zeros, so that readers need no mask.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from eqkir.base.expr import Expr, Int, Param, atoms, ceildiv, coords, product, substitute
@@ -49,7 +50,7 @@ def panel(program: Program, segment: Segment, loop: Loop, load: Let, vector: str
     alias = program.abi.view(view).alias
     if program.abi.view(view).role != "in" or any(program.abi.view(s.view).alias == alias for s in _stores(program)):
         return None
-    valid = _definition(segment, load.args[0])
+    valid = _definition(segment, loop, load.args[0])
     if valid is None or valid.op != "Const" or valid.attrs[0] != "true":
         return None
     if not any(axis_of(x) not in axes for x in order_labels(segment.order)):
@@ -94,17 +95,17 @@ def _stores(program: Program) -> list[Store]:
     return out
 
 
-def _definition(segment: Segment, i: int) -> Let | None:
-    def walk(items: tuple[Item, ...]) -> Let | None:
-        for x in items:
-            if isinstance(x, Let) and x.id == i:
-                return x
-            found = walk(x.body) if isinstance(x, Loop) else None
-            if found is not None:
-                return found
-        return None
+def _definition(segment: Segment, loop: Loop, i: int) -> Let | None:
+    """The definition of a value in the phase that holds `loop`."""
 
-    return next((d for ph in segment.phases if (d := walk(ph)) is not None), None)
+    def walk(items: tuple[Item, ...]) -> Iterator[Item]:
+        for x in items:
+            yield x
+            if isinstance(x, Loop):
+                yield from walk(x.body)
+
+    phases = (list(walk(ph)) for ph in segment.phases)
+    return next((x for ph in phases if any(x is loop for x in ph) for x in ph if isinstance(x, Let) and x.id == i), None)
 
 
 @dataclass

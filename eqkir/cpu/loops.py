@@ -87,7 +87,8 @@ def _for(k: Context, x: Loop, block: Block) -> None:
     b, p = k.b, step_parameter(x.label)
     chunk, members = k.program.bindings[p] if p else 1, member_labels(x.label, k.program.axis)
     lanes = any(parameter(d) for d in (x.label, *members))
-    states = _States(k, x)
+    states, around = _States(k, x), k.supplied
+    k.supplied = dict(around)
     for c, f in states.folds:
         k.supplied |= f.supplies(k, c, x)
     extent = k.extent(x.axis)
@@ -119,6 +120,7 @@ def _for(k: Context, x: Loop, block: Block) -> None:
         with b.loop(b.bin("maximum", begin, whole), end) as it:
             body(it, True)
     states.finish()
+    k.supplied = around
 
 
 def _bounds(k: Context, x: Loop, extent: int, chunk: int) -> tuple[int, int]:
@@ -156,7 +158,7 @@ def _while(k: Context, x: Loop, block: Block) -> None:
     step = b.var(b.const(0))
 
     def everywhere(p: dict[str, int]) -> int:
-        live = k.active(dims, p, shape.vector)
+        live = b.conj(k.active(dims, p, shape.vector), k.going(dims, p, shape.vector))  # what has stopped around it does not start
         return b.splat(live if live >= 0 else b.const(True, "bool"), shape.width)
 
     running = [b.var(everywhere(p)) for p in shape.points()]

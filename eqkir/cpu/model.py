@@ -54,7 +54,8 @@ OPS: dict[str, tuple[int, int | None]] = {
 #: operations that a provider spells lane by lane with its table of pointwise functions
 POINTWISE = ("Un", "Bin", "Tri", "Cast", "Bitcast")
 ACCESSES = ("contiguous", "strided", "gather")
-OWNERS = ("invocation", "task")
+#: who a resource of the launch belongs to (memory of a task is an `Alloc`)
+OWNERS = ("invocation",)
 
 
 @dataclass(frozen=True, slots=True)

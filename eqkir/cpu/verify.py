@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from eqkir.base.diagnostics import Diagnostic
-from eqkir.base.dtypes import NUMPY
-from eqkir.base.expr import Expr, atoms
+from eqkir.base.dtypes import NUMPY, parse
+from eqkir.base.expr import Expr, atoms, product
 from eqkir.cpu import codes
 from eqkir.cpu.model import (
     ACCESSES,
@@ -60,12 +60,19 @@ def _program(p: TaskProgram) -> Iterator[str]:
             yield f"resource {r.name}: owner {r.owner}, aligned to {r.align}"
         yield from _launch(r.size, visible, f"the size of {r.name}")
     groups = [g for s in p.stages for g in s]
+    every = [s for g in groups for s in statements(g.body)]
+    filled = {s.place for s in every if isinstance(s, (Write, Atomic))}
+    for r in p.resources:
+        if r.name not in filled and any(isinstance(s, Load) and s.place == r.name for s in every):
+            yield f"resource {r.name} is read, and nothing writes it"
     if len({g.name for g in groups}) != len(groups):
         yield "two groups of one name"
     for g in groups:
         yield from _launch(g.launch, visible, f"the instances of {g.name}")
         for _, radix in g.digits:
             yield from _launch(radix, visible, f"a digit of {g.name}")
+        if g.launch != product([r for _, r in g.digits]):
+            yield f"{g.name}: {g.launch} instances of the digits {', '.join(str(r) for _, r in g.digits)}"
         if g.grain < 1:
             yield f"{g.name}: a grain of {g.grain}"
         yield from _captures(p, g)
@@ -86,10 +93,22 @@ def _captures(p: TaskProgram, g: Group) -> Iterator[str]:
             yield f"{g.name}: {kind} {sorted(used - set(given))[0]} is not captured"
     if set(g.params) - set(p.params):
         yield f"{g.name}: captures {sorted(set(g.params) - set(p.params))[0]}, which the launch has not"
+    known = {v.name for v in p.abi.views if v.role != "workspace"} | {r.name for r in p.resources}
+    for kind, given, there in (("scalar", g.scalars, {s.name for s in p.abi.scalars}), ("place", g.places, known)):
+        if set(given) - there:
+            yield f"{g.name}: captures the {kind} {sorted(set(given) - there)[0]}, which the launch has not"
     own = {s.name for s in every if isinstance(s, Alloc)}
     touched = {s.place for s in every if isinstance(s, (Load, Write, Atomic))}
     if touched - own - set(g.places):
         yield f"{g.name}: place {sorted(touched - own - set(g.places))[0]} is not captured"
+
+
+def _constant(text: Any, dtype: str) -> bool:
+    try:
+        parse(text, dtype)
+    except (ValueError, TypeError, KeyError):
+        return False
+    return True
 
 
 class _Checker:
@@ -100,7 +119,6 @@ class _Checker:
         self.types: dict[int, Type] = {}
         self.vars: dict[int, Type] = {}
         self.memory: dict[str, tuple[str, int]] = {}
-        self.written: set[str] = set()
         self.ids: set[int] = set()
         self.roles = {v.name: v.role for v in p.abi.views}
 
@@ -136,6 +154,10 @@ class _Checker:
         match s:
             case Op():
                 yield from self._op(s)
+                if s.op == "Scalar" and (s.attrs[0], s.type.dtype) not in {(x.name, x.dtype) for x in self.p.abi.scalars}:
+                    yield f"%{s.id}: scalar {s.attrs[0]} of {s.type.dtype}"
+                if s.op == "Const" and not _constant(s.attrs[0], s.type.dtype):
+                    yield f"%{s.id}: {s.attrs[0]!r} is no constant of {s.type.dtype}"
                 yield from self._define(s.id, s.type)
             case Load() | Write():
                 yield from self._access(s)

@@ -32,7 +32,8 @@ def cpu_legality(graph: FrozenGraph, table: LabelTable, target: CpuTarget) -> Le
     """Legality of every e-node under every row of `table`."""
 
     def key(c: int, n: ENode) -> object:
-        return n.op in CONTRACTS, n.op == "TAx" and n.attrs, n.labels, n.path, implementation(n), graph.dtypes[c]
+        dtype = graph.dtypes[c] or (graph.dtypes[n.kids[0]] if n.kids else "")
+        return n.op in CONTRACTS, n.op == "TAx" and n.attrs, n.labels, n.path, implementation(n), dtype
 
     return judged(graph, table.n, key, lambda c, n: _rules(graph, c, n, table, target))
 

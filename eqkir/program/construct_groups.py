@@ -191,7 +191,8 @@ def facts_of(v: Values, e: Effect, watched: Watched) -> Write:
     if e.into:
         also = (Write(e.into, e.into_alias, 1, e.at, axes, frozenset(e.axes), bound, computed, scope=e.scope),)
     opaque = len(e.deps) > (e.mode == "compare_exchange")
-    combines = e.mode if e.mode in COMBINING and e.order == "relaxed" and not e.into else ""
+    free = e.mode in COMBINING and e.order == "relaxed" and not e.into and e.view in v.views
+    combines = f"{e.mode} {v.views[e.view].dtype}" if free else ""
     return Write(
         e.view, e.alias, e.version, e.ixs, axes, mapped, bound, computed, tuple(reads), opaque, e.scope, atomic, e.order,
         e.view not in v.kept and e.view not in memory, also, v.stepped(e.inner), combines,

@@ -1,9 +1,9 @@
 """Members counted from where they start: reductions whose members lie between bounds that differ from lane to lane.
 
 A row of a sparse matrix sums ``A[c]`` over ``offsets[r] <= c`` and ``c < offsets[r + 1]``. A block of rows that walks along c has each row
-wait while the others' members pass. Counted from the row's own start, ``c = max(offsets[r], 0) + k``, every row takes its k-th member at
-the same time. `counted` makes that reduction beside the source's own: the same members (beyond the axis and beyond the upper bound the
-operand is neutral), so the same value; which of them is computed is the choice of a rule (ruleset ``narrow``).
+wait while the others' members pass. Counted from the row's own start, ``c = min(max(offsets[r], 0), extent) + k``, every row takes its k-th
+member at the same time. `counted` makes that reduction beside the source's own: the same members (beyond the axis and beyond the upper
+bound the operand is neutral), so the same value; which of them is computed is the choice of a rule (ruleset ``narrow``).
 """
 
 from __future__ import annotations
@@ -14,33 +14,36 @@ from eqkir.base import expr as E
 from eqkir.base.expr import Coord, Dep, Expr, Int, coords, lt, substitute
 from eqkir.program.abi import Axis
 from eqkir.program.abstract import BOUND, Abstract, bound_axis
-
-#: what an operand is made of
-BODY = frozenset({"Const", "Scalar", "Index", "Load", "Un", "Bin", "Tri", "Cast", "Bitcast"})
+from eqkir.program.half_spaces import SIMPLE
 
 
-def counted(q: Abstract, narrows: Sequence[tuple[int, str]], bounds: Mapping[str, tuple[int, int, int]]) -> list[tuple[int, int, Axis]]:
-    """(reduction, the same over counted members, the axis that counts) for reductions that alone bind their axis. New nodes are made in
-    `q`; the axis is not yet one of its axes."""
+def counted(
+    q: Abstract, narrows: Sequence[tuple[int, str]], bounds: Mapping[str, tuple[int, int, int]]
+) -> tuple[list[tuple[int, int, Axis]], tuple[tuple[int, int], ...]]:
+    """(reduction, the same over counted members, the axis that counts) for reductions that alone bind their axis, and (node, its copy at a
+    counted member) for all that the new ones are made of. New nodes are made in `q`; the axis is not yet one of its axes."""
     binders: dict[str, set[int]] = {}
     for i, axis in narrows:
         binders.setdefault(axis, set()).add(i)
     users = {a: sum(n.op in BOUND and bound_axis(n) == a for n in q.nodes) for a in binders}
-    out = []
+    out: list[tuple[int, int, Axis]] = []
+    copies: dict[int, int] = {}
     for axis, ops in binders.items():
         lo, hi, _ = bounds[axis]
         (i, *others) = sorted(ops)
         n = q.nodes[i]
         if others or users[axis] != 1 or n.op != "Red" or q.axis(axis).kind != "loop" or lo < 0 or hi < 0 or not _data(q, lo):
             continue
-        if any(q.nodes[j].op not in BODY for j in _below(q, n.args[0])):
+        if any(q.nodes[j].op not in SIMPLE for j in _below(q, n.args[0])):
             continue
         new = Axis(f"{axis}k", q.axis(axis).extent, "loop")
         if any(a.name == new.name for a in q.axes):
             continue
-        start = q.make("Index", (E.emax(q.nodes[lo].attrs[0], Int(0)),), q.nodes[lo].args, "index")
-        out.append((i, q.make("Red", (n.attrs[0], new.name), (_Moved(q, axis, new, start).of(n.args[0]),), n.dtype), new))
-    return out
+        start = q.make("Index", (E.emin(E.emax(q.nodes[lo].attrs[0], Int(0)), new.extent),), q.nodes[lo].args, "index")
+        moved = _Moved(q, axis, new, start)
+        out.append((i, q.make("Red", (n.attrs[0], new.name), (moved.of(n.args[0]),), n.dtype), new))
+        copies |= {**moved.memo, i: out[-1][1]}
+    return out, tuple(sorted(copies.items()))
 
 
 def _data(q: Abstract, lo: int) -> bool:

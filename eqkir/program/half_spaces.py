@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eqkir.base import expr as E
+from eqkir.base.dtypes import INTS
 from eqkir.base.expr import Coord, Expr, Int, atoms
 from eqkir.program.abi import slice_axis
 from eqkir.program.abstract import Abstract
@@ -80,4 +81,24 @@ def simple(p: Abstract, i: int, free: frozenset[str], axis: str) -> bool:
     return all(simple(p, a, free, axis) for a in n.args)
 
 
-__all__ = ["SIMPLE", "Bound", "half_spaces", "simple"]
+def exact(p: Abstract, e: Expr) -> bool:
+    """Whether a bound is the number that it says for all data: arithmetic on 64-bit data may wrap, on narrower data it does not.
+
+    A bound of 64-bit data as it stands is exact, and so is the least or the greatest of such.
+    """
+    if e.op in ("min", "max", "select", "dep"):
+        return all(exact(p, a) for a in e.args if isinstance(a, Expr))
+    return not any(a.op == "dep" and _wide(p, int(a.args[0])) for a in atoms(e))
+
+
+def _wide(p: Abstract, i: int) -> bool:
+    """Whether the value of an integer node may be any 64-bit number."""
+    n = p.nodes[i]
+    if n.op == "Cast" and p.nodes[n.args[0]].dtype in INTS:
+        return _wide(p, n.args[0])
+    if n.op == "Index":
+        return any(_wide(p, a) for a in n.args)
+    return n.dtype in ("i64", "u64", "index")
+
+
+__all__ = ["SIMPLE", "Bound", "exact", "half_spaces", "simple"]

@@ -145,7 +145,7 @@ def compile_while(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
     inits = [k.full(c.inits[0], k.lanes(c.dims)) for c in x.carries]
     for c in x.carries:
         k.define(c)
-    start = k.active(cond_dims, cond_dims)
+    start, around = k.active(cond_dims, cond_dims), k.going(cond_dims)
     k.whiles.append((key, cond_dims))
     first = needed(x)
     runs = [(n in first, k.item(i, f"{where}/body/{n}")) for n, i in enumerate(x.body) if not isinstance(i, Barrier)]
@@ -157,7 +157,9 @@ def compile_while(k: Compiler, x: Loop, where: str) -> Callable[[Batch], None]:
     def go(b: Batch) -> None:
         for c, f in zip(x.carries, inits, strict=True):
             b.env[c.id] = f(b)
-        live = start(b)
+        live, outer = start(b), around(b)
+        if outer is not None:  # what has stopped around it does not start
+            live = outer if live is None else live & outer
         b.running[key] = np.ones((1, *k.sizes(cond_dims)), np.bool_) if live is None else live
         for step in range(WHILE_STEPS):
             b.coords[x.label] = np.array([step], np.int64)

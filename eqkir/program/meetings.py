@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from eqkir.base.expr import Dep, Expr, atoms, coords, le, lt, substitute
 from eqkir.program.abstract import BOUND, Abstract, Put, bound_axis
-from eqkir.program.half_spaces import Bound, half_spaces, simple
+from eqkir.program.half_spaces import Bound, exact, half_spaces, simple
 from eqkir.program.lower import SCANS, Facts, scan_axis
 
 MOST = 4  # half spaces that are kept
@@ -63,7 +63,7 @@ def _confined(p: Abstract, s: Put, group: str) -> list[Meeting]:
         elif n.op == "Index" and n.dtype == "bool":
             whole = substitute(n.attrs[0], {Dep(k): Dep(a) for k, a in enumerate(n.args)})
             for row in sorted(x for x in coords(whole) if kinds.get(x) == "own"):
-                out |= {Meeting(row, b.upper, b.at): None for b in half_spaces(whole, row) if _of_group(p, b, group)}
+                out |= {Meeting(row, b.upper, b.at): None for b in half_spaces(whole, row) if _of_group(p, b, group) and exact(p, b.at)}
     return list(out)
 
 

@@ -26,7 +26,7 @@ from eqkir.base.expr import Dep, Expr, atoms, coords, substitute
 from eqkir.program.abi import members_of, slice_axis
 from eqkir.program.abstract import BOUND, Abstract, VNode, bound_axis
 from eqkir.program.counted import counted
-from eqkir.program.half_spaces import Bound, half_spaces, simple
+from eqkir.program.half_spaces import Bound, exact, half_spaces, simple
 from eqkir.program.interp_pointwise import pointwise_function
 from eqkir.program.lower import SCANS, reachable, scan_axis
 from eqkir.program.meetings import Meeting, meetings
@@ -44,13 +44,14 @@ class Ranges:
     at all (bool); -1 for what the axis has not; `narrows`: (operation, axis) whose members outside are neutral; `slices`: seg axes
     offered to rules whose folds have the bounds of the axis that they slice; `met`: loop axis around stores -> half spaces of owned axes to
     which they are confined (`eqkir.program.meetings`); `counted`: a reduction, the same over members counted from its lower bound, and the
-    axis that counts (`eqkir.program.counted`)."""
+    axis that counts (`eqkir.program.counted`); `copies`: (node of the source, the same value at a counted member)."""
 
     bounds: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     narrows: tuple[tuple[int, str], ...] = ()
     slices: tuple[str, ...] = ()
     met: dict[str, tuple[Meeting, ...]] = field(default_factory=dict)
     counted: tuple[tuple[int, int, str], ...] = ()
+    copies: tuple[tuple[int, int], ...] = ()
 
 
 class Idle:
@@ -189,7 +190,7 @@ def bounds_of(p: Abstract, i: int, zero_products: bool) -> list[Bound]:
                 continue
             whole = substitute(m.attrs[0], {Dep(k): Dep(a) for k, a in enumerate(m.args)})
             for b in half_spaces(whole, member):
-                if _outside(p, b.at, p.free(i), axis):
+                if exact(p, b.at) and _outside(p, b.at, p.free(i), axis):
                     found.setdefault(b, set()).add(j)
     good = [b for b, false in found.items() if Idle(p, axis, frozenset(false), zero_products).neutral_operand(n)]
     return [b for side in (False, True) for b in [b for b in good if b.upper == side][:MOST]]
@@ -234,14 +235,15 @@ def with_ranges(p: Abstract, permissions: Sequence[str] = ()) -> Abstract:
             at = seg[axis]
             bounds[at] = (*_nodes(q, mine), -1)
             slices.append(at)
-    pairs = counted(q, narrows, bounds)
+    pairs, copies = counted(q, narrows, bounds)
     q.axes = (*q.axes, *(a for _, _, a in pairs))
     for i, j, a in pairs:
         ends = [b for b in bounds_of(q, j, zero) if b.upper]
         if ends:
             bounds[a.name] = (*_nodes(q, ends), bounds[bound_axis(q.nodes[i])][2])
             narrows.append((j, a.name))
-    q.ranges = Ranges(bounds, tuple(narrows), tuple(slices), meetings(p, reachable(p, puts)), tuple((i, j, a.name) for i, j, a in pairs))
+    same = tuple((i, j, a.name) for i, j, a in pairs)
+    q.ranges = Ranges(bounds, tuple(narrows), tuple(slices), meetings(p, reachable(p, puts)), same, copies)
     return q
 
 

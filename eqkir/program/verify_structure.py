@@ -395,6 +395,8 @@ def check_labels(phase: Phase, say: Report) -> None:
                 finished = i.op in ("FragRed", "FragRedN") and _exists(program, label) and traversal(label) == "LC"
                 if not _exists(program, label) or traversal(label) not in BOUND[i.op]:
                     say(f"{i.op} over {label}", at.pointer, " ".join(BOUND[i.op]))
+                elif traversal(label) == "OB" and i.op != "Active" and (i.attrs[0] not in ("max", "min") or i.dtype != "index"):
+                    say(f"{i.op} {i.attrs[0]} of {i.dtype} over the block {label}", at.pointer, "max or min of coordinates")
                 elif traversal(label) not in WHOLE and label not in scope and not finished:
                     say(f"{i.op} over {label} outside its traversal", at.pointer)
 

@@ -124,7 +124,7 @@ class _Run:
                 self.note(engine.run("facts", saturate=True))
             return bool(r.updated)
 
-        while run("place") and matches <= self.limits.matches:
+        while run("place") and matches <= self.limits.matches and _count(engine.egraph) <= self.limits.enodes:
             pass
         for f in self.families:
             run(f)

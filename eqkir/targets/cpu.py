@@ -14,10 +14,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 #: features that an instruction-set level needs, as the kernel names them
-LEVELS = {
-    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
-    "x86-64-v3": ("avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"),
-}
+_V3 = ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe")
+LEVELS = {"x86-64-v4": (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), "x86-64-v3": _V3}
 
 
 class CpuTarget(BaseModel):

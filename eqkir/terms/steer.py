@@ -70,6 +70,9 @@ def steering(p: Abstract) -> dict[int, str]:
         if n.dtype in FLOATS or n.dtype == "tuple":
             origin = p.origins.get(i, "").split()
             out[i] = f"{origin[1] if len(origin) > 1 else ''}#{shape[i]}"
+    for source, copy in p.ranges.copies if p.ranges else ():  # one value, wherever its members are counted from
+        if source in out:
+            out[copy] = out[source]
     return out
 
 

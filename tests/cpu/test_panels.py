@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from eqkir.cpu import interp as task_interp
 from eqkir.cpu.expand import expand
 from eqkir.cpu.model import Load, TaskProgram, Write, statements
 from eqkir.cpu.verify import verify
-from eqkir.program.model import Program
+from eqkir.program.interp import Buffer
+from eqkir.program.model import Carry, Let, Loop, Program, Store
+from eqkir.program.verify import verify as program_verify
 
 from .test_tasks import chain_of, compared
 
@@ -50,3 +54,30 @@ def test_two_readers_of_one_form_share_its_panels() -> None:
     assert min(bodies) > 2
     v = compared(c, c.program, t)
     assert v.ok, v.mistakes
+
+
+def test_ids_of_one_phase_say_nothing_of_another() -> None:
+    """A second phase, whose load has the id of the first one's panel and reads another view."""
+    c = chain_of("gemm_f32", target="mojo:x86-64-v4")
+    p, abi = c.program, c.program.abi
+    (segment,) = p.segments
+    (phase,) = segment.phases
+    loop, store = next(x for x in phase if isinstance(x, Loop)), phase[-1]
+    assert isinstance(store, Store)
+    left, right = (x for x in loop.body if isinstance(x, Let) and x.op == "Load")
+    other = replace(right, attrs=("D", *right.attrs[1:]))
+    product = Let(max(x.id for x in phase if isinstance(x, Let)) + 90, "Bin", ("mul",), (left.id, right.id), (*store.dims, loop.label), "f32")
+    total = Carry(loop.carries[0].id, "RedLoop", ("sum", "tree"), (product.id,), (), store.dims, "f32")
+    second = (*phase[: phase.index(loop)], replace(loop, carries=(total,), body=(left, other, product)), replace(store, view="S"))
+    views = (*abi.views, replace(abi.view("B"), name="D", alias=8), replace(abi.view("Y"), name="S", alias=9))
+    both = replace(
+        p, abi=replace(abi, views=views, noalias=(("A", "B", "Y", "D", "S"),)), segments=(replace(segment, phases=(phase, second)),),
+        implementations=PANELS,
+    )  # fmt: skip
+    assert program_verify(both) == []
+    t = expand(both, 64)
+    assert verify(t) == [] and len(t.resources) == 1
+    rng, m, n, k = np.random.default_rng(0), 9, 40, 6
+    a = {v: rng.integers(1, 9, s).astype(np.float32) for v, s in {"A": (m, k), "B": (k, n), "D": (k, n), "Y": (m, n), "S": (m, n)}.items()}
+    task_interp.run(t, {v: Buffer.of(x) for v, x in a.items()}, {"M": m, "N": n, "K": k})
+    assert np.array_equal(a["Y"], a["A"] @ a["B"]) and np.array_equal(a["S"], a["A"] @ a["D"])

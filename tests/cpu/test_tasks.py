@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from eqkir.base.diagnostics import EqkirError
 from eqkir.cli.optimize import read_inputs
+from eqkir.cpu import interp as task_interp
 from eqkir.cpu.expand import expand
 from eqkir.cpu.model import TaskProgram
 from eqkir.cpu.verify import verify
@@ -20,6 +22,9 @@ from eqkir.driver.native import interpreted
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
 from eqkir.driver.scan import Task, scan
+from eqkir.kir.builder import Builder
+from eqkir.kir.model import Kernel
+from eqkir.program import interp as program_interp
 from eqkir.program.model import Program
 from tests.construct.test_two_members import KERNELS as SLICED
 
@@ -128,3 +133,35 @@ def test_slices_of_several_members_expand_to_their_meaning(name: str, extractor:
     for seed in range(4 if extractor == "random" else 1):
         c = Chain(SLICED[name](), Options(target="mojo:x86-64-v4", extractor=chosen, seed=seed), Outcome(name, ""))
         agrees(c, c.initial if extractor == "conservative" else c.program, 64)
+
+
+def nested_while() -> Kernel:
+    """Rows of different lengths, and inside each step a loop of its own: a row that has stopped does not enter it."""
+    k = Builder("nested_while")
+    M, T = k.symbols("M", "T")
+    C, D, Y = k.view("C", "in", "i32", (M,)), k.view("D", "in", "i32", (M, T)), k.view("Y", "out", "i32", (M,))
+    k.noalias(C, D, Y)
+    with k.parallel(M) as m:
+        with k.while_(k.const(0, "i32"), k.const(0, "i32")) as o:
+            i, s = o.test(o.carried[0] < C[m])
+            t = D.load((m, D.assume_in_bounds(i.cast("index"), 1)))
+            with k.while_(k.const(1, "i32")) as w:
+                (x,) = w.test(w.carried[0] != t)
+                w.yield_(x + 1)
+            o.yield_(i + 1, s + w.result)
+        Y[m] = o.results[1]
+    return k.build()
+
+
+@pytest.mark.parametrize("extractor", ["conservative", "greedy-dag", "random"])
+def test_what_has_stopped_does_not_enter_a_loop(extractor: str) -> None:
+    chosen = "greedy-dag" if extractor == "conservative" else extractor
+    for seed in range(4 if extractor == "random" else 1):
+        c = Chain(nested_while(), Options(target="mojo:x86-64-v4", extractor=chosen, seed=seed), Outcome("nested_while", ""))
+        p = c.initial if extractor == "conservative" else c.program
+        tasks = expand(p, 64)
+        assert verify(tasks) == []
+        for execute, it in ((program_interp.run, p), (task_interp.run, tasks)):
+            a = {"C": np.array([1, 3, 2], np.int32), "D": np.array([[1, 2, 3], [2, 2, 2], [3, 1, 1]], np.int32), "Y": np.zeros(3, np.int32)}
+            execute(it, {n: program_interp.Buffer.of(v) for n, v in a.items()}, {"M": 3, "T": 3})  # type: ignore[operator]
+            assert a["Y"].tolist() == [1, 6, 4]

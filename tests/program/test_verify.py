@@ -370,6 +370,7 @@ BROKEN: dict[str, tuple[str, Program]] = {
     "label-of-no-axis": ("LABEL", let(P0, "Load", 0, dims=("r:O1", "q:L1"))),
     "axis-traversed-twice": ("LABEL", with_items(P0, (Loop("c", "c:L1", 0, (), P0.segments[0].phases[0]),))),
     "wrong-loop-label": ("LABEL", bound(loop(P0, label="c:W"))),
+    "sum-over-a-block": ("LABEL", bound(let(WHOLE, "RedTree", 0, attrs=("sum", "r:OB")))),
     "reduction-over-a-chunk": ("LABEL", bound(let(WHOLE, "RedTree", 0, attrs=("max", "c:LC")))),
     "wrong-dtype": ("TYPE", let(VEC, "Bin", dtype="f64")),
     "unknown-function": ("TYPE", let(P0, "Un", attrs=("magic",))),

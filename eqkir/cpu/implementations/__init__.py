@@ -70,20 +70,29 @@ class CarryImplementation(Protocol):
 Implementation = Union[LetImplementation, CarryImplementation]
 
 
-@lru_cache(maxsize=1)
-def registered() -> tuple[Implementation, ...]:
-    """All implementations: the package's own, then those of entry points by name."""
+def own() -> tuple[Implementation, ...]:
+    """The package's implementations."""
     from eqkir.cpu.implementations import contractions, reductions, scans
 
-    own: list[Implementation] = [*reductions.ALL, *scans.ALL, *contractions.ALL]
+    return (*reductions.ALL, *scans.ALL, *contractions.ALL)
+
+
+@lru_cache(maxsize=1)
+def registered() -> tuple[Implementation, ...]:
+    """All implementations: the package's own, then those of entry points by name. Raises EqkirError EQK-MOJ-UNSUPPORTED when two have one
+    name."""
     found = sorted(entry_points(group="eqkir.cpu.implementations"), key=lambda e: e.name)
-    return (*own, *(e.load() for e in found))
+    out = (*own(), *(e.load() for e in found))
+    names = [i.declaration.name for i in out]
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise fail(codes.UNSUPPORTED, f"several implementations called {twice[0]}", accepted="names of their own", stage="expand")
+    return out
 
 
 def selected(k: Context) -> list[Implementation]:
-    """The implementations that the program's row names, or all."""
+    """The implementations that the program's row names; the package's own for a program without a row."""
     names = k.program.implementations
-    return [i for i in registered() if not names or i.declaration.name in names]
+    return [i for i in registered() if i.declaration.name in names] if names else list(own())
 
 
 def declarations() -> dict[str, Declaration]:
