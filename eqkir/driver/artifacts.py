@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
+
+from eqkir.base.files import write_atomic
 
 
 def canonical(value: Any) -> str:
@@ -20,35 +20,22 @@ def digest(text: str | bytes) -> str:
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write `text` to `path`: a reader (or a crash) sees the old file or the new one. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8", newline="\n") as f:
-            f.write(text)
-            f.flush()
-            os.fsync(f.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
 def write_kernel(
     folder: Path, source: str, program: str, manifest: dict[str, Any], report: dict[str, Any], name: str = "kernel.py"
 ) -> None:
     """The source under its `name`, ``program.json``, ``report.json`` and, last, ``manifest.json``, whose presence says that the set is
     complete.
 
-    An older manifest goes first, so that a set that was interrupted has none. Raises OSError.
+    An older manifest goes first, so that a set that was interrupted has none, and native code of an older kernel goes with it. Raises
+    OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "manifest.json").unlink(missing_ok=True)
+    for old in ("manifest.json", "native.json", "kernel.so", "pool.so"):
+        (folder / old).unlink(missing_ok=True)
     write_atomic(folder / name, source)
     write_atomic(folder / "program.json", program)
     write_atomic(folder / "report.json", canonical(report))
     write_atomic(folder / "manifest.json", canonical(manifest))
+
+
+__all__ = ["canonical", "digest", "write_atomic", "write_kernel"]

@@ -31,7 +31,7 @@ class _Host:
         return "\n".join(self.lines) + "\n"
 
     def raises(self, condition: str, message: str) -> None:
-        self.add(f"    if {condition}:", f"        raise ValueError(f{self.told['kernel'] + ': ' + message!r})")
+        self.add(f"    if {condition}:", f"        raise _ValueError(f{self.told['kernel'] + ': ' + message!r})")
 
     # ---------------------------------------------------------------- what follows from shapes, strides and integer scalars
     def make(self) -> None:
@@ -132,9 +132,9 @@ class _Host:
         keys += [f"_b{k}" for k, s in enumerate(self.scalars) if s in self.integers]
         arguments = [*self.v.values(), *(_signed(s["dtype"], f"_b{self.scalars.index(s)}") for s in self.integers)]
         self.add("    try:", f"        _key = ({', '.join(keys)}{',' if keys else ''})", "        _plan = _PLANS.get(_key)")
-        self.add("    except AttributeError:", "        _plan = None")
+        self.add("    except _AttributeError:", "        _plan = None")
         self.add("    if _plan is None:", f"        _plan = _make({', '.join(arguments)})")
-        self.add("        if len(_PLANS) >= 256:", "            _PLANS.clear()", "        _PLANS[_key] = _plan")
+        self.add("        if _len(_PLANS) >= 256:", "            _PLANS.clear()", "        _PLANS[_key] = _plan")
         for v in self.views:
             n = self.v[v["name"]]
             self.add(f"    {n}_p, {n}_r = {n}.__array_interface__['data']")

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from eqkir.runtime.host import host_source
+from eqkir.runtime.libraries import library
 from eqkir.runtime.machine import missing
 from eqkir.runtime.pool import Pool, pool
 from eqkir.runtime.scalars import encoder
@@ -113,10 +114,10 @@ class NativeKernel:
         try:
             self.told = _told(folder)
             self.name: str = self.told["kernel"]
-            self._library = ctypes.CDLL(str(folder / "kernel.so"))
+            self._library = library(folder / "kernel.so")
             self.pool = pool(folder / "pool.so", self.told["pool"])
             entries = [[self._entry(g["entry"]) for g in stage] for stage in self.told["stages"]]
-        except (OSError, AttributeError) as e:
+        except (OSError, AttributeError, ValueError) as e:
             raise LoadError(f"{folder}: {e}") from None
         except (KeyError, TypeError) as e:
             raise LoadError(f"{folder}: native.json is not whole: {type(e).__name__} {e}") from None
@@ -125,6 +126,7 @@ class NativeKernel:
         space: dict[str, Any] = {
             "_PLANS": self._plans, "_POOL": self.pool, "_RUN": self.pool.run, "_Plan": Plan, "_Bound": Bound, "_ENTRIES": entries,
             "_check": self._check, "_written": self._written, "_span": span, "_stages": stages, "_MASK": MASK,
+            "_ValueError": ValueError, "_AttributeError": AttributeError, "_len": len,
             "_ENCODE": [encoder(f"{self.name}: {s['name']}", s["dtype"]) for s in self.told["scalars"]],
         }  # fmt: skip
         exec(compile(host_source(self.told), f"<host of {self.name}>", "exec"), space)

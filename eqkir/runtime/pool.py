@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
+from eqkir.runtime.libraries import library as loaded
+
 STATE_BYTES: Final = 8 * (64 + 3 * 1024)
 _POOLS: dict[str, Pool] = {}
 _LOCK = threading.Lock()
@@ -46,7 +48,7 @@ class Pool:
     """`state`: address of the pool's words (see ``pool.mojo``); `threads`: how many take part in a call. `run` is ``kt_run``."""
 
     def __init__(self, library: Path, key: str) -> None:
-        self._library = ctypes.CDLL(str(library))
+        self._library = loaded(library)
         self.run: Any = self._function(f"kt_{key}_run", 3, None)
         self._start: Any = self._function(f"kt_{key}_start", 2, ctypes.c_ssize_t)
         self._stop: Any = self._function(f"kt_{key}_stop", 1, None)

@@ -66,7 +66,8 @@ def test_ids_of_one_phase_say_nothing_of_another() -> None:
     assert isinstance(store, Store)
     left, right = (x for x in loop.body if isinstance(x, Let) and x.op == "Load")
     other = replace(right, attrs=("D", *right.attrs[1:]))
-    product = Let(max(x.id for x in phase if isinstance(x, Let)) + 90, "Bin", ("mul",), (left.id, right.id), (*store.dims, loop.label), "f32")
+    free = max(x.id for x in phase if isinstance(x, Let)) + 90
+    product = Let(free, "Bin", ("mul",), (left.id, right.id), (*store.dims, loop.label), "f32")
     total = Carry(loop.carries[0].id, "RedLoop", ("sum", "tree"), (product.id,), (), store.dims, "f32")
     second = (*phase[: phase.index(loop)], replace(loop, carries=(total,), body=(left, other, product)), replace(store, view="S"))
     views = (*abi.views, replace(abi.view("B"), name="D", alias=8), replace(abi.view("Y"), name="S", alias=9))

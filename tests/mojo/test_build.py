@@ -54,6 +54,11 @@ def test_a_damaged_entry_is_no_entry(tmp_path: Path) -> None:
         entry.write_text(text)
         assert B.find(tmp_path, one.key) is None
     assert build_one(module(4), "native", folder=tmp_path) == one
+    whole = one.library.read_bytes()
+    for data in (b"", whole[:-100]):
+        one.library.write_bytes(data)
+        assert B.find(tmp_path, one.key) is None
+        assert build_one(module(4), "native", folder=tmp_path).library.read_bytes() == whole
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
@@ -107,3 +112,9 @@ def test_a_missing_compiler_names_the_installation(tmp_path: Path, monkeypatch: 
             build([module(1)], "native", folder=tmp_path)
     finally:
         toolchain.versions.cache_clear()
+
+
+def test_a_cache_that_cannot_be_used_is_a_diagnosis(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (found,) = B.build([module(4)], "native", folder=tmp_path / "file" / "folder")
+    assert isinstance(found, EqkirError) and found.diagnostics[0].code == "EQK-MOJ-FILES"

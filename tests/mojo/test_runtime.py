@@ -220,7 +220,7 @@ def test_loading_and_calling_need_ctypes_and_numpy_alone(folder: Path) -> None:
         """,
         folder,
     )  # fmt: skip
-    names = ["eqkir", *(f"eqkir.runtime{n}" for n in ("", ".host", ".machine", ".native", ".pool", ".scalars"))]
+    names = ["eqkir", *(f"eqkir.runtime{n}" for n in ("", ".host", ".libraries", ".machine", ".native", ".pool", ".scalars"))]
     assert out.splitlines() == ["[]", str(names)]
 
 

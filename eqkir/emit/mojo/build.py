@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from eqkir.base.diagnostics import Diagnostic, EqkirError
+from eqkir.base.files import write_atomic
 from eqkir.emit.mojo import toolchain
 from eqkir.emit.mojo.library import helpers_in
 from eqkir.emit.mojo.ops import prelude
@@ -95,14 +96,21 @@ def build(
     `cpu` is a name that the compiler knows (``x86-64-v4``, ``native`` for the machine's own). Modules that are not in the cache are
     compiled together; where a batch fails, its halves are tried, so that one module's failure is its own.
     """
-    folder = folder or cache_dir()
+    try:
+        return _build(modules, cpu, triple, folder or cache_dir(), seconds or toolchain.default_timeout())
+    except OSError as e:
+        return [EqkirError(Diagnostic(toolchain.FILES, f"{m.name}: {e}", stage="build")) for m in modules]
+
+
+def _build(modules: Sequence[Module], cpu: str, triple: str, folder: Path, seconds: float) -> list[Built | EqkirError]:
+    """The same, in a folder. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     keys = [key_of(m, cpu, triple) for m in modules]
     todo = {k: m for k, m in zip(keys, modules, strict=True) if find(folder, k) is None}
     failed: dict[str, EqkirError] = {}
     missing = list(todo.items())
     for at in range(0, len(missing), BATCH):
-        _compile(missing[at : at + BATCH], cpu, triple, folder, seconds or toolchain.default_timeout(), failed)
+        _compile(missing[at : at + BATCH], cpu, triple, folder, seconds, failed)
     out: list[Built | EqkirError] = []
     for k in keys:
         found = find(folder, k)
@@ -125,7 +133,16 @@ def find(folder: Path, key: str) -> Built | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     library = folder / str(name)
-    return Built(library, key) if library.parent == folder and library.is_file() else None
+    try:
+        whole = library.parent == folder and library.stem == _digest(library.read_bytes())
+    except OSError:
+        return None
+    return Built(library, key) if whole else None
+
+
+def _digest(data: bytes) -> str:
+    """The name of a library: of its content."""
+    return hashlib.sha256(data).hexdigest()[:20]
 
 
 def _compile(batch: list[tuple[str, Module]], cpu: str, triple: str, folder: Path, seconds: float, failed: dict[str, EqkirError]) -> None:
@@ -169,26 +186,10 @@ def _run(work: Path, text: str, cpu: str, triple: str, seconds: float) -> tuple[
 def _keep(library: Path, keys: list[str], folder: Path) -> None:
     """The library, then one entry a module, each renamed into place whole: a reader sees an entry only when its library is there."""
     data = library.read_bytes()
-    name = f"{hashlib.sha256(data).hexdigest()[:20]}.so"
-    write_atomically(folder / name, data)
+    name = f"{_digest(data)}.so"
+    write_atomic(folder / name, data)
     for key in keys:
-        write_atomically(folder / f"{key}.json", json.dumps({"library": name}).encode())
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Whole or not at all, whoever else writes the same file."""
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(fd, "wb") as f:
-            f.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        try:
-            os.unlink(temporary)
-        except FileNotFoundError:
-            pass
-        raise
+        write_atomic(folder / f"{key}.json", json.dumps({"library": name}).encode())
 
 
 def _tail(text: str) -> str:

@@ -17,6 +17,7 @@ from std.sys.intrinsics import gather, llvm_intrinsic, masked_load, masked_store
 """
 _NAME = re.compile(r"^def (\w+)", re.MULTILINE)
 _USED = re.compile(r"\beqk_\w+")
+_COMMENT = re.compile(r"#[^\n]*")
 
 
 @cache
@@ -36,7 +37,7 @@ def blocks() -> dict[str, str]:
 
 def helpers_in(text: str) -> set[str]:
     """The helpers that a module's text names."""
-    return set(_USED.findall(text))
+    return set(_USED.findall(_COMMENT.sub("", text)))
 
 
 @cache

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from eqkir.base.expr import Expr
+from eqkir.base.files import write_atomic
 from eqkir.cpu.model import TaskProgram
-from eqkir.emit.mojo.build import Built, Module, text_of, write_atomically
+from eqkir.emit.mojo.build import Built, Module, text_of
 from eqkir.emit.mojo.host import identifier, python
 from eqkir.runtime.machine import features
 from eqkir.targets.cpu import LEVELS
@@ -87,7 +88,7 @@ def write(folder: Path, native: Native, cpu: str, library: Built, pool: Built) -
     (folder / "native.json").unlink(missing_ok=True)
     files = {"kernel.mojo": native.source.encode(), "kernel.so": library.library.read_bytes(), "pool.so": pool.library.read_bytes()}
     for name, data in files.items():
-        write_atomically(folder / name, data)
-    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items() if name.endswith(".so")}
+        write_atomic(folder / name, data)
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     told = describe(native, cpu) | {"key": library.key, "pool": pool.key, "digests": digests, "machine": machine(cpu), "needs": needs(cpu)}
-    write_atomically(folder / "native.json", (json.dumps(told, sort_keys=True, indent=2) + "\n").encode())
+    write_atomic(folder / "native.json", (json.dumps(told, sort_keys=True, indent=2) + "\n").encode())

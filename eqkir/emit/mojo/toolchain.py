@@ -24,8 +24,8 @@ MISSING: Final = register(
 )  # fmt: skip
 COMPILE: Final = register(
     "EQK-MOJ-COMPILE", "the Mojo compiler refuses a module",
-    "An emitted module is not valid Mojo, or a function is not available for the target CPU. The message has the compiler's words and, "
-    "where it names a line, the origin of that line. Report it with the module's text.",
+    "An emitted module is not valid Mojo, or a function is not available for the target CPU. The message has the compiler's words; "
+    "where a module says from which KIR operation a line comes, so does the diagnostic. Report it with the module's text.",
 )  # fmt: skip
 ABORT: Final = register(
     "EQK-MOJ-ABORT", "the Mojo compiler ended abnormally",
@@ -38,6 +38,10 @@ TIME: Final = register(
 )  # fmt: skip
 LINK: Final = register(
     "EQK-MOJ-LINK", "a native module does not link", "The bundled linker refuses the object file; the message has its words.",
+)  # fmt: skip
+FILES: Final = register(
+    "EQK-MOJ-FILES", "files of a compilation cannot be written",
+    "The cache of compiled kernels (EQKIR_CACHE) or the folder for temporary files cannot be used; the message has the system's words.",
 )  # fmt: skip
 
 PACKAGES: Final = ("mojo-compiler", "mojo-compiler-mojo-libs")
