@@ -175,6 +175,7 @@ def _form(n: Node, err: Any) -> None:
     for x in n.walk():
         if x.kind == "name" and x.text in ("panic", "extract", "input", "include", "delete", "subsume", ":subsume"):
             raise err(E_COMMAND, f"`{x.text}` is not allowed", x)
+    allowed: tuple[str, ...]
     match n.head:
         case "relation":
             shape = len(n.items) == 3 and n.items[1].kind == "name" and n.items[2].kind == "list"
