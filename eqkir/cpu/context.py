@@ -46,6 +46,9 @@ class Context:
     pending: dict[int, int] = field(default_factory=dict)  # values not yet whole -> alias class of a load, or -1
     supplied: dict[int, Any] = field(default_factory=dict)  # load -> the form in which an implementation wants it
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run
+    streams: tuple[str, ...] = ()  # views whose rows are aligned, and whose content is too large for a cache
+    stepping: list[tuple[str, int]] = field(default_factory=list)  # axis and chunk of the loops around
+    prefetch_bytes: int = 0  # how far ahead of a loop that walks over rows they are fetched; 0: not at all
 
     # ---------------------------------------------------------------------------------------------- values
     def read(self, i: int, p: Mapping[str, int], vector: str) -> int:

@@ -103,8 +103,10 @@ def _for(k: Context, x: Loop, block: Block) -> None:
                 labels.enter_context(k.label(m, Lanes(at, count)))
             labels.enter_context(k.inside())
             states.present()
+            k.stepping.append((x.axis, chunk))
             block(k, x.body)
             states.advance()
+            k.stepping.pop()
 
     exact = k.program.axis[x.axis].extent.value
     if not lanes or (exact is not None and exact % chunk == 0):

@@ -23,6 +23,7 @@ from eqkir.cpu.model import (
     If,
     Load,
     Op,
+    Prefetch,
     Set,
     Statement,
     TaskProgram,
@@ -127,6 +128,8 @@ class _Speller:
             if k:
                 lines += [f"{pad}if d{k} == r{k}:", f"{pad}{PAD}d{k} = 0"]
                 pad += PAD
+        if any(isinstance(s, Write) and s.stream for s in statements(self.group.body)):
+            lines.append(f"{PAD}eqk_stream_end()")
         return lines
 
     def launch(self, e: Expr) -> str:
@@ -169,6 +172,8 @@ class _Speller:
                 line(f"{pad}var v{s.id} = {self.load(s)}")
             case Write():
                 line(f"{pad}{self.write(s)}")
+            case Prefetch():
+                line(f"{pad}eqk_prefetch[{self.memory(s.place)}]({self.pointer(s.place)}, v{s.at})")
             case Atomic():
                 self.types[s.id] = s.type
                 line(f"{pad}var v{s.id} = {self.atomic(s)}")
@@ -207,6 +212,8 @@ class _Speller:
         match x.op:
             case "Param" | "Scalar":
                 return self.name[x.attrs[0]]
+            case "Address":
+                return f"SIMD[DType.int64, 1](Int64(Int({self.pointer(x.attrs[0])})))"
             case "Broadcast":
                 return f"{t}({args[0]})"
             case "Iota":
@@ -220,6 +227,8 @@ class _Speller:
             case "Slice":
                 at = x.attrs[0]
                 return f"{args[0]}.slice[{x.type.width}{f', offset={at}' if at else ''}]()"
+            case "Reverse":
+                return f"{args[0]}.reversed()"
             case "Any":
                 return f"{t}({args[0]}.reduce_or())"
         dtypes, dtype, w = [self.types[a].dtype for a in x.args], x.type.dtype, x.type.width
@@ -257,7 +266,7 @@ class _Speller:
         t = self.types[x.value]
         at, each = self.offset(x, t.width)
         value = f"v{x.value}.cast[DType.uint8]()" if t.dtype == "bool" else f"v{x.value}"
-        name = f"eqk_{'scatter' if each else 'store'}{'_masked' if x.mask >= 0 else ''}"
+        name = f"eqk_{'scatter' if each else 'stream' if x.stream else 'store'}{'_masked' if x.mask >= 0 else ''}"
         mask = f", v{x.mask}" if x.mask >= 0 else ""
         return f"{name}[{self.memory(x.place)}, {t.width}]({self.pointer(x.place)}, {at}, {value}{mask})"
 
