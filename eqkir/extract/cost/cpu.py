@@ -59,6 +59,8 @@ FETCHING = 1.4
 #: part of the target's `far_factor` that is left where rows are fetched ahead
 AHEAD = 0.4
 PAGE = 4096.0
+#: rows that can be walked along side by side as if each were alone
+STREAMS = 8.0
 #: statements of a body from which decoding them is what takes time, and how much more that is
 LONG, LONG_FACTOR = 1500.0, 1.5
 
@@ -282,9 +284,12 @@ class _Segment:
             return run_length(ixs, lambda a: lanes.get(a, 1.0), extents) * size
 
         own = run = length()
+        rows = size / own
+        for n in lanes.values():
+            rows *= n
         walks = bool(v.loops) and v.loops[-1].axis in named
         for a in (*(t.axis for t in reversed(v.loops)), *(axis_of(x) for x in reversed(order_labels(self.s.order)))):
-            if a in named:
+            if a in named and rows <= STREAMS:
                 lanes[a] = self.shape.extent(a)
                 if (longer := length()) <= run:
                     break
