@@ -13,7 +13,7 @@ from eqkir.cpu.fragments import Fragment, Point, Shape, read
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.model import INDEX, Type
 from eqkir.program.abi import axis_of, parameter
-from eqkir.program.model import Let, Program, Region, Segment
+from eqkir.program.model import Let, Loop, Program, Region, Segment
 
 Value = Union[Fragment, tuple[Fragment, ...]]
 _BINARY = {"min": "minimum", "max": "maximum"}
@@ -44,7 +44,8 @@ class Context:
     values: dict[int, Value] = field(default_factory=dict)
     labels: dict[str, Lanes] = field(default_factory=dict)
     pending: dict[int, int] = field(default_factory=dict)  # values not yet whole -> alias class of a load, or -1
-    supplied: dict[int, Any] = field(default_factory=dict)  # load -> the form in which an implementation wants it
+    features: frozenset[str] = frozenset()  # of the machine
+    loops: list[Loop] = field(default_factory=list)  # around what is expanded
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run
 
     # ---------------------------------------------------------------------------------------------- values

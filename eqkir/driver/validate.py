@@ -24,10 +24,10 @@ def validate(o: Options) -> Options:
     from eqkir.extract.cost import cost_models
     from eqkir.extract.extractors import extractors
     from eqkir.rules.load import PERMISSIONS, load_rules
-    from eqkir.targets import load_target
+    from eqkir.targets import CpuTarget, load_target
 
     try:
-        load_target(o.target)
+        machine = "cpu" if isinstance(load_target(o.target), CpuTarget) else "gpu"
     except EqkirError as e:
         raise _usage(e) from None
     _known("extractor", o.extractor, extractors())
@@ -40,7 +40,7 @@ def validate(o: Options) -> Options:
     for r in map(Path, o.rules):
         if r.exists() and not (r.is_file() or r.is_dir()):
             raise fail(codes.USAGE, f"--rules {r}: not a regular file", accepted="a rule file or a folder", stage="options")
-    families = sorted({f.family for f in load_rules(o.rules, permit=PERMISSIONS)})
+    families = sorted({f.family for f in load_rules(o.rules, permit=PERMISSIONS, machine=machine)})
     for w in o.without:
         _known("rule family", w, [*families, ALL])
     return replace(o, without=tuple(families)) if ALL in o.without else o

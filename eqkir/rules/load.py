@@ -1,7 +1,7 @@
 """Rule files: a header, named rules, and nothing that could run anything.
 
 A file is egglog text of `rule`, `rewrite`, `birewrite` and `relation` commands. Its header is ``; key: value`` lines (name, family,
-version, permissions, claim); every rule carries ``:name`` and stands under a comment ``; before => after``. Files from strangers are data:
+version, permissions, claim, machine); every rule carries ``:name`` and stands under a comment ``; before => after``. Files from strangers are data:
 other commands (input, include, run, push, extract, panics …) are refused.
 """
 
@@ -35,6 +35,8 @@ E_EGG = register(
     "EQK-RUL-008", "egglog refused a rule", "The rule does not parse or type-check against the vocabulary; the message is egglog's own."
 )
 
+#: families of machines
+MACHINES = ("gpu", "cpu")
 #: rulesets of the vocabulary itself
 RESERVED = frozenset({"place", "load", "load-sets"})
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
@@ -75,6 +77,7 @@ class RuleFile:
     claim: str
     commands: tuple[str, ...]  # relations first, then rules, each one complete command
     rules: tuple[Rule, ...]
+    machine: str = ""  # the family of machines that it is for (`MACHINES`); empty: all
 
     @property
     def rulesets(self) -> tuple[str, ...]:
@@ -147,9 +150,11 @@ def parse(text: str, path: str) -> RuleFile:
     perms = tuple(p for p in re.split(r"[,\s]+", header.get("permissions", "none")) if p and p != "none")
     if not set(perms) <= set(PERMISSIONS):
         raise err(E_PERMIT, f"unknown permission in {' '.join(perms)[:80]!r}", 1, f"none, {', '.join(PERMISSIONS)}")
+    if header.get("machine", MACHINES[0]) not in MACHINES:
+        raise err(E_HEADER, f"no family of machines is called {header['machine'][:60]!r}", 1, " ".join(MACHINES))
     return RuleFile(
         path, header["name"], header["family"], header.get("version", "1"), perms, header.get("claim", ""),
-        tuple([c for c, _, _ in commands if c.startswith("(relation")] + [r.text for r in rules]), tuple(rules),
+        tuple([c for c, _, _ in commands if c.startswith("(relation")] + [r.text for r in rules]), tuple(rules), header.get("machine", ""),
     )  # fmt: skip
 
 
@@ -167,9 +172,11 @@ def read(path: Path) -> RuleFile:
         raise EqkirError(Diagnostic(E_READ, str(e), file=str(path), stage="rules")) from e
 
 
-def load_rules(extra: Iterable[Path | str] = (), without: Iterable[str] = (), permit: Iterable[str] = ()) -> list[RuleFile]:
-    """The shipped rule files and `extra` (files or folders), less the families in `without`. A file with the name of a shipped one
-    replaces it. Raises EqkirError."""
+def load_rules(
+    extra: Iterable[Path | str] = (), without: Iterable[str] = (), permit: Iterable[str] = (), machine: str = MACHINES[0]
+) -> list[RuleFile]:
+    """The shipped rule files and `extra` (files or folders) for a family of machines, less the families in `without`. A file with the
+    name of a shipped one replaces it. Raises EqkirError."""
     files: dict[str, RuleFile] = {}
     paths = sorted(data_dir("rulesets").glob("*.egg"))
     granted = set(permit)
@@ -186,6 +193,7 @@ def load_rules(extra: Iterable[Path | str] = (), without: Iterable[str] = (), pe
             missing = " ".join(f"--permit {x}" for x in f.permissions if x not in granted)
             raise EqkirError(Diagnostic(E_PERMIT, "the file needs a permission", file=f.path, line=1, accepted=missing, stage="rules"))
         files[f.name] = f
+    files = {n: f for n, f in files.items() if f.machine in ("", machine)}
     families = {f.family for f in files.values()}
     for w in without:
         if w not in families:

@@ -11,7 +11,7 @@ from typing import Final
 from eqkir.program.table import ABSTRACT, ROWS, Row
 
 SORTS: Final = ("IX", "IXL", "AL", "Path", "V", "VL", "St", "G", "GL", "F", "FL", "S", "T", "SG", "SGL")
-FAMILIES: Final = ("regroup", "own", "narrow", "realize", "access", "algebra")
+FAMILIES: Final = ("regroup", "own", "narrow", "realize", "access", "algebra", "implement")
 REQUESTS: Final = {
     "At": (("L", "Path", "i64", "V"), "F"),
     "Here": (("L", "Path", "i64", "V"), "F"),

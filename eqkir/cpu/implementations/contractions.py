@@ -4,9 +4,8 @@ element of it. Along the reduced label itself vectors run only where it is the b
 from __future__ import annotations
 
 from eqkir.cpu.context import Context
-from eqkir.cpu.forms import Form, panels
 from eqkir.cpu.fragments import Fragment, Shape
-from eqkir.cpu.implementations import Declaration
+from eqkir.cpu.implementations.declaration import PLAIN, Declaration, Operation
 from eqkir.cpu.implementations.reductions import folded, operand_vector
 from eqkir.program.abi import parameter
 from eqkir.program.model import Carry, Let, Loop
@@ -61,7 +60,7 @@ class ContractFragment:
         "contract_fragment", "contraction of fragments", ("ConWhole", "ConAccWhole"), "products rounded or exact, any tree"
     )
 
-    def applies(self, k: Context, x: Let) -> bool:
+    def applies(self, o: Operation) -> bool:
         return True
 
     def expand(self, k: Context, x: Let) -> None:
@@ -78,11 +77,8 @@ class ContractLoop:
 
     declaration = Declaration("contract_loop", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree")
 
-    def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
+    def applies(self, o: Operation) -> bool:
         return True
-
-    def supplies(self, k: Context, x: Carry, loop: Loop) -> dict[int, Form]:
-        return {}
 
     def start(self, k: Context, x: Carry, loop: Loop) -> tuple[int, ...]:
         f = _Products(k, x, loop.label)
@@ -111,15 +107,12 @@ class ContractPanels(ContractLoop):
     behind what the step before read."""
 
     declaration = Declaration(
-        "contract_panels", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree"
-    )
+        "contract_panels", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree",
+        forms=(("panels", PLAIN), (PLAIN, "panels")),
+    )  # fmt: skip
 
-    def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
-        return bool(self.supplies(k, x, loop))
-
-    def supplies(self, k: Context, x: Carry, loop: Loop) -> dict[int, Form]:
-        f = _Products(k, x, loop.label)
-        return panels(k.program, k.segment, loop, x.args, k.layout, f.v) if f.v and not f.inner else {}
+    def applies(self, o: Operation) -> bool:
+        return True
 
 
 ALL = (ContractFragment(), ContractLoop(), ContractPanels())
