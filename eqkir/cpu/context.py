@@ -92,6 +92,10 @@ class Context:
         """Make the loads of an alias class whole, and what waits for them."""
         self.force([i for i, a in self.pending.items() if a == alias])
 
+    def local(self, name: str, default: int) -> int:
+        """The value of a local parameter (``implementation.parameter``) that the row binds."""
+        return self.program.options.get(name, default)
+
     def width(self, vector: str) -> int:
         return self.layout.width[vector] if vector else 1
 

@@ -45,7 +45,8 @@ class Chain:
     def target(self) -> Machine:
         from eqkir.targets import load_target
 
-        return load_target(self.options.target)
+        found = load_target(self.options.target)
+        return found.model_copy(update={"rows": self.options.rows}) if self.options.rows else found
 
     @property
     def canonical(self) -> bool:
@@ -173,6 +174,10 @@ class Chain:
 
         o = self.options
         out = {f.name: digest("\n".join(f.commands)) for f in load_rules(o.rules, o.without, o.permit, self.machine)}
+        if self.options.rows:
+            from eqkir.targets import row_text
+
+            out["rows"] = digest(row_text(self.options.rows))
         if self.machine == "cpu":
             from eqkir.cpu.implementations import definitions
 

@@ -90,12 +90,13 @@ class Members:
         lanes = {t: values.get(p, 0) if (p := parameter(t)) else 1 for t in labels}
         forms = tuple(self._form(k) for k in n.kids[:2]) if n.op.startswith("FCon") else ()
         operands = _operands(self.graph, n)
-        key = (n.op, n.by, n.attrs, operands, self.graph.dtypes[c], bound, tuple(lanes.items()), forms)
+        options = self.table.rows[row].options
+        key = (n.op, n.by, n.attrs, operands, self.graph.dtypes[c], bound, tuple(lanes.items()), forms, options)
         if key not in self._known:
             o = Operation(
                 operation_name(n), tuple(a for a in n.attrs[: ATTRS.get(n.op, 1)] if isinstance(a, str) and a != bound), operands,
                 self.graph.dtypes[c], labels, bound, lanes, (forms[0], forms[1]) if forms else (PLAIN, PLAIN),
-                frozenset(self.target.features), self.target.vector_bytes, values,
+                frozenset(self.target.features), self.target.vector_bytes, self.table.rows[row].launch,
             )  # fmt: skip
             self._known[key] = takes(unit, o)
         return self._known[key]

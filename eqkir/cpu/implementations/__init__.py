@@ -21,7 +21,7 @@ from eqkir.cpu import codes
 from eqkir.cpu.context import Context
 from eqkir.cpu.implementations.declaration import PLAIN, Declaration, Operation, Parameter
 from eqkir.program.abi import parameter
-from eqkir.program.model import Carry, Let, Loop, Region
+from eqkir.program.model import Carry, Let, Loop
 from eqkir.program.ops import label_of
 
 
@@ -116,9 +116,9 @@ def operation(k: Context, x: Let | Carry, loop: Loop | None = None) -> Operation
     args = x.args[len(x.args) // 2 :] if x.op == "RedNTree" else x.args[: 2 if x.op.startswith("Con") else None]
     forms = [s.attrs[0] if (s := k.layout.supply(a)) else PLAIN for a in args[:2]]
     return Operation(
-        x.op, tuple(a for a in x.attrs if isinstance(a, str) and a != bound), tuple(k.layout.dtypes[a] for a in args), x.dtype, labels, bound,
-        {t: k.program.lanes(t) if parameter(t) else 1 for t in labels}, (forms[0], forms[1] if len(forms) > 1 else PLAIN),
-        k.features, k.layout.bytes_, k.program.bindings,
+        x.op, tuple(a for a in x.attrs if isinstance(a, str) and a != bound), tuple(k.layout.dtypes[a] for a in args), x.dtype,
+        tuple(sorted(labels)), bound, {t: k.program.lanes(t) if parameter(t) else 1 for t in labels},
+        (forms[0], forms[1] if len(forms) > 1 else PLAIN), k.features, k.layout.bytes_, k.program.options,
     )  # fmt: skip
 
 
@@ -149,6 +149,6 @@ def _of(k: Context, x: Let | Carry, members: list[Implementation], loop: Loop | 
 
 
 __all__ = [
-    "CarryImplementation", "Declaration", "Implementation", "LetImplementation", "Operation", "Parameter", "PLAIN", "Region", "declarations",
+    "CarryImplementation", "Declaration", "Implementation", "LetImplementation", "Operation", "Parameter", "PLAIN", "declarations",
     "definitions", "facts", "of_carry", "of_let", "operation", "own", "registered", "selected", "takes",
 ]  # fmt: skip

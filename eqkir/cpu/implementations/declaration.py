@@ -21,7 +21,7 @@ class Parameter:
     ``implementation`` (it takes one of the domain for each operation itself, and no row binds it)."""
 
     name: str
-    domain: tuple[int, ...]
+    domain: tuple[int, ...]  # the first value is that of a program without a row
     owner: str = "row"
 
 
@@ -57,8 +57,8 @@ class Operation:
     """A structured operation under the bindings of one row.
 
     `op`, `attrs` as in `program.ops` (labels and regions left out); `operands`: dtypes of the operands that vary with the bound label;
-    `dtype`: of the result; `labels`: the iteration space; `bound`: the label that it binds; `lanes`: of each label with a parameter, 1 of the
-    others; `forms`: of the first two operands; `features`: of the machine.
+    `dtype`: of the result; `labels`: the iteration space, sorted; `bound`: the label that it binds; `lanes`: of each label with a parameter,
+    1 of the others; `forms`: of the first two operands; `features`: of the machine; `options`: local parameters that the row binds.
     """
 
     op: str
@@ -71,7 +71,7 @@ class Operation:
     forms: tuple[str, str] = (PLAIN, PLAIN)
     features: frozenset[str] = frozenset()
     vector_bytes: int = 32
-    bindings: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    options: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def chunk(self) -> int:

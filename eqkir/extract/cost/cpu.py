@@ -200,7 +200,7 @@ class _Segment:
                 for c in x.carries:
                     wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
                     replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
-                    held += self._parts(layout, c.id) * replicas
+                    held += self._parts(layout, c.id) * replicas * self._replicas(c)
                 excess = max(0.0, held - self.target.vector_registers)
                 self.loads += n * excess
                 self.stores += n * excess
@@ -210,7 +210,12 @@ class _Segment:
         """Products that one accumulator takes in a step, one after another."""
         label = v.loops[-1].label
         n = self.program.lanes(label) if parameter(label) else 1
-        return n / layout.width[label] if layout.along(x.args[0]) == label and label in layout.width else n
+        n = n / layout.width[label] if layout.along(x.args[0]) == label and label in layout.width else n
+        return max(1.0, n / self._replicas(x))
+
+    def _replicas(self, x: Carry) -> int:
+        """Accumulators of one element."""
+        return self.program.options.get(f"{x.by}.replicas", 1)
 
     def _slots(self, v: Visit, layout: Layout, x: Let | Carry) -> float:
         """Issue slots of one execution."""
@@ -343,12 +348,11 @@ class _Proxy:
         self.g, self.t, self.abi, self.m = graph, table, abi, target
         self.clock = target.clock_hz / NS
         self.along: dict[str, int] = {}  # axis -> distinct accesses that are contiguous along it; stores count twice
-        for view, ixs in {a for ns in graph.classes for n in ns if (a := access(n))}:
-            for a in contiguous_axes(ixs):
-                self.along[a] = self.along.get(a, 0) + 1
-        for view, ixs in {a for ns in graph.classes for n in ns if n.op == "SStore" and (a := access(n))}:
-            for a in contiguous_axes(ixs):
-                self.along[a] = self.along.get(a, 0) + 1
+        nodes = [n for ns in graph.classes for n in ns]
+        for found in ({access(n) for n in nodes}, {access(n) for n in nodes if n.op == "SStore"}):
+            for _, ixs in filter(None, found):
+                for axis in contiguous_axes(ixs):
+                    self.along[axis] = self.along.get(axis, 0) + 1
 
     def weights(self) -> Weights:
         segments = segment_labels(self.g)
