@@ -50,9 +50,7 @@ def cpu_legality(graph: FrozenGraph, table: LabelTable, target: CpuTarget, abi: 
     return out
 
 
-def _rules(
-    graph: FrozenGraph, c: int, n: ENode, t: LabelTable, target: CpuTarget, supplies: Supplies
-) -> Iterator[tuple[str, Bools]]:
+def _rules(graph: FrozenGraph, c: int, n: ENode, t: LabelTable, target: CpuTarget, supplies: Supplies) -> Iterator[tuple[str, Bools]]:
     if n.op == "FSupply":
         yield "form", np.full(t.n, supplies.has(n))
     own = n.labels or ((str(n.attrs[0]),) if n.op == "TAx" else ())

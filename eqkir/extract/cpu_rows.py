@@ -8,8 +8,8 @@ A row template (``targets/rows/mojo-cpu.json``) is chosen by axis roles (`eqkir.
 ``K``       chunk of loops over contracted and reduced axes
 ``scan``    chunk of all other loops, and of slices
 
-Values are lanes, or vectors of 32-bit lanes (``"4v"``). A template's rows have one set of ``implementations``, by name and of distinct kinds:
-each structured operation needs exactly one member that applies. ``local`` binds the members' local parameters that rows own
+Values are lanes, or vectors of 32-bit lanes (``"4v"``). A template's rows have one set of ``implementations``, by name and of distinct
+kinds: each structured operation needs exactly one member that applies. ``local`` binds the members' local parameters that rows own
 (``"contract_loop.replicas": [1, 2]``). The cartesian product of a template's lists is taken (``outer`` lists values of M and N that
 belong together), templates take turns up to the file's limit, equal rows are kept once.
 
@@ -36,8 +36,8 @@ from eqkir.targets.cpu import CpuTarget
 
 MALFORMED = register(
     "EQK-EXTRACT-ROW", "malformed binding row",
-    "A row of the CPU family gives each of its five shared bindings (grain, M, N, K, scan) exactly one positive value, from one place of its "
-    "template; each local parameter that rows own a value of its domain, where the row's set has the implementation, and no other; and "
+    "A row of the CPU family gives each of its five shared bindings (grain, M, N, K, scan) exactly one positive value, from one place of "
+    "its template; each local parameter that rows own a value of its domain, where the row's set has the implementation, and no other; and "
     "names implementations of distinct kinds. At least one template must fit every program.",
 )  # fmt: skip
 SHARED = ("grain", "M", "N", "K", "scan")

@@ -307,7 +307,8 @@ class Phase:
             attrs = n.attrs
         elif op == "RedNLoop":
             attrs = (n.attrs[0], region_of(self.dag, i, self.abi))
-        return Carry(self.fresh(i), op, attrs, tuple(self.ids[k] for k in body), tuple(self.ids[k] for k in outer), dims, self.dtype[i], n.by)
+        args, inits = tuple(self.ids[k] for k in body), tuple(self.ids[k] for k in outer)
+        return Carry(self.fresh(i), op, attrs, args, inits, dims, self.dtype[i], n.by)
 
     def node(self, i: int) -> list[Item]:
         n = self.dag.nodes[i]

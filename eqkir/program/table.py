@@ -120,9 +120,10 @@ FReady i64 F
 #: more with the name of the implementation that does it (``FRedTreeBy``)
 SUPPLY: Final = _rows("F", "FSupply L Path String String F")
 IMPLEMENTED: Final = [
-    replace(r, name=f"{r.name}By", fields=("String", *r.fields), by=r.name) for r in REALISED if r.name.startswith(("FRed", "FCon", "FScan"))
-    and r.name != "FConst"
-]  # fmt: skip
+    replace(r, name=f"{r.name}By", fields=("String", *r.fields), by=r.name)
+    for r in REALISED
+    if r.name.startswith(("FRed", "FCon", "FScan")) and r.name != "FConst"
+]
 
 OTHER: Final = (
     _rows("VL", "VNil\nVCons V VL") + _rows("FL", "FNil\nFCons F FL") + _rows("AL", "ANil\nACons String AL")

@@ -22,9 +22,9 @@ from eqkir.program.abi import (
 from eqkir.program.model import Carry, Let, Loop, Program, Region, Store, order_labels
 from eqkir.program.ops import (
     CARRIES,
+    IMPLEMENTED,
     IMPLS,
     INITS,
-    IMPLEMENTED,
     LETS,
     MEMORY_ORDERS,
     MODES,

@@ -2,8 +2,8 @@
 
 A file is egglog text of `rule`, `rewrite`, `birewrite` and `relation` commands. Its header is ``; key: value`` lines (name, family,
 version, permissions, claim, machine, removes); every rule carries ``:name`` and stands under a comment ``; before => after``. Files from
-strangers are data: other commands (input, include, run, push, extract, panics …), other actions and other primitives are refused, and so is whatever
-does not fit the vocabulary.
+strangers are data: other commands (input, include, run, push, extract, panics …), other actions and other primitives are refused, and so is
+whatever does not fit the vocabulary.
 """
 
 from __future__ import annotations

@@ -247,7 +247,8 @@ def saturate(
     declared: Sequence[str] = (),
 ) -> Saturated:
     """Saturate in a worker process, with the rules for a family of machines. `declared`: commands that state facts, made from the
-    declarations of implementations; they count where the family `implement` does. Raises EqkirError for a rule file that is refused, or when the worker died before P0 was loaded."""
+    declarations of implementations; they count where the family `implement` does. Raises EqkirError for a rule file that is refused, or
+    when the worker died before P0 was loaded."""
     import egglog.bindings  # noqa: F401  (imported before the fork, so that workers share it)
 
     lim = limits or Limits()

@@ -203,7 +203,9 @@ def _reach(classes: dict[Class, list[ENode]], root: Class) -> dict[Class, list[E
 
 def _colours(classes: dict[Class, list[ENode]]) -> dict[Class, int]:
     """A colour a class from structure alone (partition refinement on sorted signatures); equal colours mean bisimilar classes."""
-    text = {c: [str((n.op, n.labels, n.path, tuple(map(str, n.attrs)), *([n.by] if n.by else []))) for n in ns] for c, ns in classes.items()}
+    text = {
+        c: [str((n.op, n.labels, n.path, tuple(map(str, n.attrs)), *([n.by] if n.by else []))) for n in ns] for c, ns in classes.items()
+    }
     rank = {t: i for i, t in enumerate(sorted({t for ts in text.values() for t in ts}))}
     static = {c: [rank[t] for t in ts] for c, ts in text.items()}
     colour = dict.fromkeys(classes, 0)

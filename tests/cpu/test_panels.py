@@ -19,7 +19,6 @@ from .programs import PANELS, supplied
 from .test_tasks import chain_of, compared
 
 
-
 def paneled(program: Program, **bindings: int) -> TaskProgram:
     """The program with its contractions from panels."""
     return expand(replace(supplied(program), bindings={**program.bindings, **bindings}), 64)

@@ -85,8 +85,9 @@ class ContractLoop:
     """A contraction along a loop. ``replicas``: accumulators of an element, so that one step need not wait for itself."""
 
     declaration = Declaration(
-        "contract_loop", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree", parameters=(REPLICAS,)
-    )
+        "contract_loop", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree",
+        parameters=(REPLICAS,),
+    )  # fmt: skip
 
     def applies(self, o: Operation) -> bool:
         return True

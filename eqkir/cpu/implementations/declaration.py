@@ -57,8 +57,9 @@ class Operation:
     """A structured operation under the bindings of one row.
 
     `op`, `attrs` as in `program.ops` (labels and regions left out); `operands`: dtypes of the operands that vary with the bound label;
-    `dtype`: of the result; `labels`: the iteration space, sorted; `bound`: the label that it binds; `lanes`: of each label with a parameter,
-    1 of the others; `forms`: of the first two operands; `features`: of the machine; `options`: local parameters that the row binds.
+    `dtype`: of the result; `labels`: the iteration space, sorted; `bound`: the label that it binds; `lanes`: of each label with a
+    parameter, 1 of the others; `forms`: of the first two operands; `features`: of the machine; `options`: local parameters that the
+    row binds.
     """
 
     op: str
