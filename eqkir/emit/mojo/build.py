@@ -37,7 +37,8 @@ _LINE = re.compile(r"^.*?([\w.]+):(\d+):\d+: (?:error|note): (.*)", re.MULTILINE
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """`text`: Mojo definitions, exported ones marked ``@export``; comments ``# from POINTER`` say where the lines below come from."""
+    """`text`: Mojo definitions, exported ones marked ``@export``; comments ``# from …`` say of which operation of KIR a line
+    and those below it are part."""
 
     name: str
     text: str
@@ -158,7 +159,7 @@ def _compile(batch: list[tuple[str, Module]], cpu: str, triple: str, folder: Pat
         code, message = error
         key, module = batch[0]
         failed[key] = EqkirError(
-            Diagnostic(code, f"{module.name}: {message}", pointer=_origin(message, text), stage="build", details={"text": text})
+            Diagnostic(code, f"{module.name}: {message}{_origin(message, text)}", stage="build", details={"text": text})
         )
         return
     half = len(batch) // 2
@@ -203,11 +204,11 @@ def _errors(text: str) -> str:
 
 
 def _origin(message: str, text: str) -> str:
-    """The pointer of the last comment ``# from POINTER`` at or above the line that a message names."""
+    """From where the line comes that a message names: what the last comment ``# from …`` at or above it says."""
     found = re.search(r"line (\d+):", message)
     lines = text.split("\n")[: int(found[1])] if found else []
     for line in reversed(lines):
         at = line.rfind("# from ")
         if at >= 0:
-            return line[at + len("# from ") :].strip()
+            return f" (from {line[at + len('# from ') :].strip()})"
     return ""

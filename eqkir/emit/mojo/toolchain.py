@@ -24,8 +24,8 @@ MISSING: Final = register(
 )  # fmt: skip
 COMPILE: Final = register(
     "EQK-MOJ-COMPILE", "the Mojo compiler refuses a module",
-    "An emitted module is not valid Mojo, or a function is not available for the target CPU. The message has the compiler's words; "
-    "where a module says from which KIR operation a line comes, so does the diagnostic. Report it with the module's text.",
+    "An emitted module is not valid Mojo, or a function is not available for the target CPU. The message has the compiler's words "
+    "and says from which operation of KIR the line comes (comments `# from …` of the text). Report it with the module's text.",
 )  # fmt: skip
 ABORT: Final = register(
     "EQK-MOJ-ABORT", "the Mojo compiler ended abnormally",
