@@ -38,6 +38,13 @@ def test_a_failure_is_that_of_its_module(tmp_path: Path) -> None:
     assert d.code == "EQK-MOJ-COMPILE" and "nothing_of_this_name" in d.message and d.message.endswith("(from k %a k.py:3)")
 
 
+def test_code_that_calls_a_function_of_no_library_is_refused(tmp_path: Path) -> None:
+    call = module(3, '    _ = external_call["__truncsfbf2", Int](x)\n')
+    (found,) = build([call], "native", folder=tmp_path)
+    assert refused(found).code == "EQK-MOJ-LINK" and "__truncsfbf2" in refused(found).message
+    assert isinstance(build_one(module(4, '    _ = external_call["sched_yield", Int32]()\n'), "native", folder=tmp_path), Built)
+
+
 def test_an_error_in_emitted_text_names_the_operation_of_kir(tmp_path: Path) -> None:
     """softmax with its exponential misspelled: the message names the operation that has it, wherever the line stands."""
     text = emit(chain_of("softmax_f32").initial, 32).module.text

@@ -27,11 +27,18 @@ from eqkir.emit.mojo.ops import prelude
 
 #: no contraction: a product and a sum are fused where KIR fuses them and nowhere else
 FLAGS: Final = ("--fp-mode", "contract=off", "--optimization-level", "3", "--debug-level", "none")
+LINK: Final = ("-flavor", "gnu", "-shared", "-z", "now", "-z", "relro", "-z", "defs", "--warn-unresolved-symbols")
+#: what code may call: the C library's. Conversions and arithmetic of a compiler's own runtime library are not there for it
+PROVIDED: Final = frozenset({
+    "memcpy", "memmove", "memset", "memcmp", "syscall", "sched_yield", "pthread_create", "pthread_join", "pthread_sigmask", "fegetround",
+    "fesetround",
+})  # fmt: skip
 #: part of every key: a change of how libraries are made or found
-FORMAT: Final = 1
+FORMAT: Final = 2
 #: modules of one run of the compiler
 BATCH: Final = 24
 _TOP = re.compile(r"\bkt_(?=\w)")
+_UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 _LINE = re.compile(r"^.*?([\w.]+):(\d+):\d+: (?:error|note): (.*)", re.MULTILINE)
 
 
@@ -178,9 +185,11 @@ def _run(work: Path, text: str, cpu: str, triple: str, seconds: float) -> tuple[
         return toolchain.ABORT, f"the compiler ended with {end.code}: {_tail(end.text)}"
     if end.code or not (work / "batch.o").is_file():
         return toolchain.COMPILE, _errors(end.text)
-    end = toolchain.run("lld", ["-flavor", "gnu", "-shared", "-z", "now", "-z", "relro", "batch.o", "-o", "batch.so"], work, seconds)
+    end = toolchain.run("lld", [*LINK, "batch.o", "-o", "batch.so"], work, seconds)
     if end.code is None or end.code:
         return toolchain.LINK, _tail(end.text)
+    if unknown := sorted(set(_UNDEFINED.findall(end.text)) - PROVIDED):
+        return toolchain.LINK, f"the code calls {', '.join(unknown)}, which no library of the process provides"
     return None
 
 

@@ -37,7 +37,9 @@ TIME: Final = register(
     "The Mojo compiler did not end within the limit (EQKIR_NATIVE_TIMEOUT seconds, 600 if unset).",
 )  # fmt: skip
 LINK: Final = register(
-    "EQK-MOJ-LINK", "a native module does not link", "The bundled linker refuses the object file; the message has its words.",
+    "EQK-MOJ-LINK", "a native module does not link",
+    "The bundled linker refuses the object file, and the message has its words; or the code calls a function that only a compiler's own "
+    "runtime library has.",
 )  # fmt: skip
 FILES: Final = register(
     "EQK-MOJ-FILES", "files of a compilation cannot be written",
