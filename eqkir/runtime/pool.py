@@ -62,7 +62,7 @@ class Pool:
         return f
 
     def renew(self) -> None:
-        """A fresh state without workers, which a fork copies and does not share; the old one's memory stays, for calls that still use it."""
+        """A fresh state without workers, which a fork copies, not shares; the memory of the old one stays, for calls that still use it."""
         view = ctypes.c_char.from_buffer(mmap.mmap(-1, STATE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         self._states.append(view)
         self.state = ctypes.addressof(view)
