@@ -31,15 +31,17 @@ class Diagnostic:
     accepted: str = ""  # what would be accepted instead
     stage: str = ""
     details: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
+    column: int | None = None
 
     def __str__(self) -> str:
         named = self.file or self.pointer or self.line
-        at = f"{self.file or '<module>'}{f':{self.line}' if self.line else ''}: " if named else ""
+        at = f"{self.file or '<module>'}{f':{self.line}' if self.line else ''}{f':{self.column}' if self.column else ''}: " if named else ""
         tail = f" (accepted: {self.accepted})" if self.accepted else ""
         return f"{at}{self.code}: {self.message}{f' at {self.pointer}' if self.pointer else ''}{tail}"
 
     def to_json(self) -> dict[str, Any]:
         d = {"code": self.code, "message": self.message, "pointer": self.pointer, "file": self.file, "line": self.line}
+        d |= {"column": self.column} if self.column else {}
         return {**d, "accepted": self.accepted, "stage": self.stage}
 
 

@@ -22,7 +22,8 @@ from eqkir.extract.graph import FrozenGraph
 from eqkir.program.abstract import Abstract
 from eqkir.program.table import REALISED_SORTS, ROWS
 from eqkir.rules.forks import Child
-from eqkir.rules.load import E_EGG, RuleFile, load_rules
+from eqkir.rules.load import RuleFile, load_rules
+from eqkir.rules.sorts import E_EGG
 
 E_WORKER = register("EQK-SAT-001", "saturation worker died", "The worker ended before P0 was loaded; nothing could be saved.")
 
