@@ -236,8 +236,6 @@ _FACTS: Final = """
 (rule ((= s (APar a b)) (onephase a) (onephase b)) ((onephase s)) :ruleset facts)
 ; the context of a body: a shared bound axis is traversed as the context says, a private one by any enabled label
 (rule ((bind v x c) (shared c) (lab c l) (set-contains x l)) ((binds v x c l x)) :ruleset facts)
-; inside a loop between bounds, another operation over the axis starts from the loop over all its members
-(rule ((bind v x c) (shared c) (step-narrow l m) (set-contains x m)) ((binds v x c l (set-insert (set-remove x m) l))) :ruleset facts)
 (rule ((bind v x c) (private c) (loopable c) (lab c l) (en l)) ((binds v x c l (set-insert x l))) :ruleset facts)
 ; the members of a slice: as the context takes slices
 (rule ((bind v x c) (member c l m) (set-contains x l)) ((binds v x c m (set-insert x m))) :ruleset facts)
