@@ -47,6 +47,7 @@ class Context:
     features: frozenset[str] = frozenset()  # of the machine
     loops: list[Loop] = field(default_factory=list)  # around what is expanded
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run
+    origins: Mapping[int, str] = field(default_factory=dict)  # of the phase's items
 
     # ---------------------------------------------------------------------------------------------- values
     def read(self, i: int, p: Mapping[str, int], vector: str) -> int:
@@ -66,8 +67,13 @@ class Context:
     def make(self, i: int, part: Callable[[Point, str], int], alias: int = -1) -> None:
         """Value `i` from a function of point and vector label, whose parts are made when they are read. `alias`: of a load, the class of
         its view; the value is made before anything of that class is written."""
-        s = self.shape(i)
-        self.values[i] = Fragment(s, source=lambda p: part(p, s.vector))
+        s, origin = self.shape(i), self.b.origin
+
+        def source(p: Point) -> int:
+            with self.b.part_of(origin):
+                return part(p, s.vector)
+
+        self.values[i] = Fragment(s, source=source)
         self.pending[i] = alias
 
     @contextmanager

@@ -126,6 +126,7 @@ class Forms:
     def _fill(self, like: Context, form: Form, name: str) -> Group:
         """Instances are blocks times steps of the loop's axis."""
         b = Builder()
+        b.origin = like.b.origin
         block, step = b.fresh(INDEX), b.fresh(INDEX)
         digits = ((block, self._blocks(form)), (step, ceildiv(self._depth(form), STEP)))
         assumed: dict[tuple[str, int], None] = {}
@@ -139,7 +140,7 @@ class Forms:
         params = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Param"))
         scalars = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Scalar"))
         places = tuple(dict.fromkeys(s.place for s in every if isinstance(s, (Load, Write))))
-        return Group(f"fill_{name}", product([r for _, r in digits]), digits, body, 1, places, params, scalars)
+        return Group(f"fill_{name}", product([r for _, r in digits]), digits, body, 1, places, params, scalars, b.origins)
 
     def _body(
         self, like: Context, form: Form, name: str, b: Builder, at: tuple[int, int], unit: bool, assumed: dict[tuple[str, int], None]
