@@ -12,16 +12,14 @@ import pytest
 from eqkir.base.diagnostics import EqkirError
 from eqkir.cli.optimize import options
 from eqkir.driver.chain import Chain
-from eqkir.driver.job import kernel_of
 from eqkir.driver.outcome import Outcome
-from eqkir.driver.scan import scan
 from eqkir.extract.cpu_rows import SHARED, checked, cpu_rows, implementation_set, local_values, owner_of, shared_values
 from eqkir.extract.extents import Extents
 from eqkir.extract.roles import axis_roles
 from eqkir.targets import CpuTarget, load_target, row_templates
 
 from ..terms import samples
-from .test_tasks import CORPUS
+from .test_tasks import chain_of
 
 ROW: dict[str, Any] = {
     "name": "r",
@@ -185,7 +183,7 @@ def test_a_file_of_the_user_replaces_the_rows_of_the_family(tmp_path: Path) -> N
     }
     file.write_text(json.dumps({"limit": 1, "rows": [mine]}))
     o = options(target="mojo:x86-64-v4", shapes={}, rows=file)
-    c = Chain(kernel_of(next(iter(scan(str(CORPUS / "softmax_f32.json"))))), o, Outcome("softmax_f32", ""))
+    c = Chain(chain_of("softmax_f32").kernel, o, Outcome("softmax_f32", ""))
     assert c.choice.rows == 1 and c.choice.row is not None and c.choice.row.template == "mine"
     other = Chain(c.kernel, replace(o, rows=""), Outcome("softmax_f32", ""))
     assert c.rule_digests != other.rule_digests and c.options.to_json() != other.options.to_json()

@@ -21,6 +21,7 @@ from eqkir.kir.model import Kernel
 from eqkir.program.model import Item, Let, Loop, Program
 from eqkir.program.serialize import dumps, loads
 from eqkir.rules.load import load_rules
+from eqkir.targets import row_templates
 
 from .programs import operations
 from .test_tasks import chain_of, compared
@@ -77,7 +78,7 @@ def test_two_contractions_over_one_operand_pack_it_once() -> None:
 
 
 def test_a_cast_is_made_of_what_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    templates = cpu_rows.row_templates("mojo-cpu")
+    templates = row_templates("mojo-cpu")
     panels = {**templates, "rows": [t for t in templates["rows"] if t["name"] == "panels"]}
     monkeypatch.setattr(cpu_rows, "row_templates", lambda _: panels)
     c = chain(widened())
@@ -126,7 +127,7 @@ def other(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows_with(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
-    templates = cpu_rows.row_templates("mojo-cpu")
+    templates = row_templates("mojo-cpu")
     new = {**templates, "rows": [{**t, "implementations": change(t["implementations"])} for t in templates["rows"]]}
     monkeypatch.setattr(cpu_rows, "row_templates", lambda _: new)
 

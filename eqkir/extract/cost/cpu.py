@@ -209,7 +209,7 @@ class _Segment:
     def _chunk(self, v: Visit, layout: Layout, x: Carry) -> float:
         """Products that one accumulator takes in a step, one after another."""
         label = v.loops[-1].label
-        n = self.program.lanes(label) if parameter(label) else 1
+        n = float(self.program.lanes(label)) if parameter(label) else 1.0
         n = n / layout.width[label] if layout.along(x.args[0]) == label and label in layout.width else n
         return max(1.0, n / self._replicas(x))
 
