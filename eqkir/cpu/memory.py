@@ -10,7 +10,7 @@ from eqkir.base.expr import Coord, Expr, Int, atoms, product
 from eqkir.cpu.context import Context
 from eqkir.cpu.layout import slope
 from eqkir.cpu.model import INDEX, STREAM_ALIGN, Type
-from eqkir.program.abi import axis_of
+from eqkir.program.abi import axis_of, step_parameter
 from eqkir.program.model import Let, Store
 
 
@@ -95,10 +95,6 @@ def expand_load(k: Context, x: Let) -> None:
     dtype = x.dtype
 
     def part(p: dict[str, int], v: str) -> int:
-        if x.id in k.supplied and v == k.supplied[x.id].vector:
-            from eqkir.cpu.forms import load_panel
-
-            return load_panel(k, x, k.supplied[x.id], p, v)
         where = address(k, view, ixs, x.dims, x.args[2:], p, v)
         valid, live = k.read(x.args[0], p, v), b.conj(k.active(x.dims, p, v), k.going(x.dims, p, v))
         known = _everywhere(k, valid)
@@ -132,9 +128,10 @@ def _fetch_ahead(
 ) -> None:
     """Where the loop around steps from row to row, and takes a piece of each: fetch the piece of a row that is so many steps ahead."""
     row = _row_bytes(k, dims, vector, size)
-    if not (k.prefetch_bytes and k.stepping and row >= FETCHED and p[vector] * size % LINE == 0):
+    if not (k.prefetch_bytes and k.loops and row >= FETCHED and p[vector] * size % LINE == 0):
         return
-    axis, chunk = k.stepping[-1]
+    axis, step = k.loops[-1].axis, step_parameter(k.loops[-1].label)
+    chunk = k.program.bindings[step] if step else 1
     slopes = [slope(e, axis) for e in ixs]
     if slopes[-1] != Int(0) or any(s is None or any(a.op in ("coord", "dep") for a in atoms(s)) for s in slopes):
         return
