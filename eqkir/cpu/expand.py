@@ -114,6 +114,9 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     inside = b.const(True, "bool")
     for d, c in counts.items():
         inside = b.bin("and", inside, b.bin("ge", c, b.const(program.lanes(d))))
+    covering = [d for d in whole if parameter(d) and not _exact(program, d)]
+    for d in covering:  # fragments that cover their axis hold nothing else where it is as long as they are
+        inside = b.bin("and", inside, b.bin("ge", first.extent(axis_of(d)), b.const(program.lanes(d))))
     assumed: dict[tuple[str, int], None] = {}
     streams = tuple(only_written(program, segment)) if machine.stream_bytes else ()
 
@@ -125,8 +128,7 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
             for d, at in owned.items():
                 k.labels[d] = Lanes(at, -1 if full else counts.get(d, -1))
             for d in whole:
-                exact = _exact(program, d)
-                k.labels[d] = Lanes(b.const(0), -1 if not parameter(d) or exact else k.extent(axis_of(d)))
+                k.labels[d] = Lanes(b.const(0), k.extent(axis_of(d)) if d in covering and not full else -1)
             for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
                 k.layout, k.values, k.pending, k.origins = layout, {}, {}, origin  # ids are a phase's own
                 _block(k, phase)
