@@ -17,9 +17,18 @@ HERE = Path(eqkir.__file__).parent
 
 
 def test_described_targets() -> None:
-    names = ("mojo:x86-64-v3", "mojo:x86-64-v4", "triton:nvidia-a100", "triton:nvidia-b200", "triton:nvidia-h200")
+    names = (
+        "mojo:riscv64-v",
+        "mojo:x86-64-v3",
+        "mojo:x86-64-v4",
+        "mojo:x86-64-v4-vnni",
+        "triton:nvidia-a100",
+        "triton:nvidia-b200",
+        "triton:nvidia-h200",
+    )
     assert target_names() == names
-    assert {t.arch for t in all_targets()} == {"sm_80", "sm_90", "sm_100", "x86-64-v3", "x86-64-v4"}
+    levels = {"x86-64-v3", "x86-64-v4", "x86-64-v4+avx512vnni+avx512bf16", "generic-rv64+m+a+f+d+c+v+zba+zbb+zbs"}
+    assert {t.arch for t in all_targets()} == {"sm_80", "sm_90", "sm_100", *levels}
     assert load_gpu("triton:nvidia-h200").compiler_target() == ("cuda", 90, 32)
     for t in all_targets():
         if not isinstance(t, Target):
