@@ -14,7 +14,7 @@ from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.context import Context, Lanes
-from eqkir.cpu.forms import Forms
+from eqkir.cpu.forms import Forms, expand_supply
 from eqkir.cpu.implementations import of_let
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.loops import expand_loop
@@ -82,7 +82,7 @@ def _group(program: Program, segment: Segment, vector_bytes: int, forms: Forms) 
                 exact = _exact(program, d)
                 k.labels[d] = Lanes(b.const(0), -1 if not parameter(d) or exact else k.extent(axis_of(d)))
             for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
-                k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
+                k.layout, k.values, k.pending, k.origins = layout, {}, {}, origin  # ids are a phase's own
                 _block(k, phase)
         return out
 
@@ -188,6 +188,8 @@ def _let(k: Context, x: Let) -> None:
             k.make(x.id, lambda p, v: k.reads(x.args[0], p, v)[x.attrs[0]])
         case "Load":
             expand_load(k, x)
+        case "Supply":
+            expand_supply(k, x)
         case _:
             of_let(k, x).expand(k, x)
 
