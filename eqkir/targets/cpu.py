@@ -18,8 +18,6 @@ _V3 = ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe")
 LEVELS = {"x86-64-v4": (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), "x86-64-v3": _V3}
 #: a compiler's feature -> the kernel's name of it, where they differ
 KERNEL_NAMES = {"avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16"}
-
-
 #: features that an implementation may declare that it needs
 FEATURES = ("avx512_vnni", "avx512_bf16")
 
@@ -74,6 +72,8 @@ class CpuTarget(BaseModel):
     def _known(self) -> CpuTarget:
         if unknown := sorted(set(self.features) - set(FEATURES)):
             raise ValueError(f"features: {unknown[0]} is none of {' '.join(FEATURES)}")
+        if self.cpu != "native" and (absent := sorted(set(self.features) - set(self.needs))):
+            raise ValueError(f"features: the compiler is not asked for {absent[0]} by {self.cpu}")
         return self
 
     @property
