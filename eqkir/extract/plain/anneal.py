@@ -88,17 +88,17 @@ class Anneal:
             stack = [(root, iter(now[root].kids))]
             open_.add(root)
             while stack:
-                c, rest = stack[-1]
-                k = next(rest, None)
-                if k is None:
+                at, rest = stack[-1]
+                kid = next(rest, None)
+                if kid is None:
                     stack.pop()
-                    open_.discard(c)
-                    done.add(c)
-                    out.append(c)
-                    total += now[c].cost
-                elif k in open_:
+                    open_.discard(at)
+                    done.add(at)
+                    out.append(at)
+                    total += now[at].cost
+                elif kid in open_:
                     return None
-                elif k not in done:
-                    open_.add(k)
-                    stack.append((k, iter(now[k].kids)))
+                elif kid not in done:
+                    open_.add(kid)
+                    stack.append((kid, iter(now[kid].kids)))
         return total, out

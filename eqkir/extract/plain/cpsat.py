@@ -51,7 +51,7 @@ class CpSat:
         for c, k, users in m.arcs:
             for v in users:
                 model.add(ts[c] >= ts[k] + 1).only_enforce_if(xs[v])
-        model.minimize(sum(floor(c * factor) * x for c, x in zip(m.cost, xs, strict=True)))
+        model.minimize(sum(floor(a * factor) * x for a, x in zip(m.cost, xs, strict=True)))
         level = levels(small, best)
         for x, v in zip(xs, m.start(best), strict=True):
             model.add_hint(x, int(v))
@@ -64,7 +64,7 @@ class CpSat:
         solver.parameters.random_seed = seed % (1 << 31)
         status = solver.solve(model)
         known = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)  # else the solver's bound may be a placeholder
-        bound = solver.best_objective_bound / factor if known else -inf
+        bound = float(solver.best_objective_bound / factor) if known else -inf
         note = ""
         if known:
             choice = m.choice([float(solver.value(x)) for x in xs])

@@ -50,8 +50,8 @@ class Frontier:
             for i in members(mask):
                 below |= need[i]
             if p.negative:
-                return paid + weight_of(below, np.maximum(cheapest, 0.0)) + free
-            return paid + weight_of(below, cheapest)
+                return float(paid + weight_of(below, np.maximum(cheapest, 0.0)) + free)
+            return float(paid + weight_of(below, cheapest))
 
         while any(states):
             if clock.over:

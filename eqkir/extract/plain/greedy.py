@@ -116,8 +116,8 @@ def start(p: Prepared, warm: Choice | None = None) -> tuple[Choice, float, list[
         left = {c: {o.index for o in os} for c, os in p.options.items()}
         both = choice | warm
         known = all(j in left.get(c, ()) for c, j in warm.items())
-        if known and p.graph.unified(both) == both and (x := p.graph.cost(warm)) < cost:
-            return both, x, _follow(p, both, order)
+        if known and p.graph.unified(both) == both and (total := p.graph.cost(warm)) < cost:
+            return both, total, _follow(p, both, order)
     return choice, cost, order
 
 
