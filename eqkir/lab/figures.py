@@ -67,7 +67,6 @@ def groups(rows: Iterable[dict[str, str]]) -> list[Group]:
     out: dict[tuple[str, str], Group] = {}
     for i, r in enumerate(rows):
         g = out.setdefault((r["instance"], r["cost_model"]), Group(r["instance"], r["cost_model"], r["kind"]))
-        number = lambda k, missing, r=r: float(r[k]) if r[k] else missing  # noqa: E731
         g.cells.append(
             Cell(
                 i + 2,
@@ -76,9 +75,9 @@ def groups(rows: Iterable[dict[str, str]]) -> list[Group]:
                 r["cost_model"],
                 r["extractor"],
                 r["status"],
-                number("cost", inf),
-                number("bound", -inf),
-                number("cpu_seconds", 0.0),
+                _number(r["cost"], inf),
+                _number(r["bound"], -inf),
+                _number(r["cpu_seconds"], 0.0),
                 int(r["enodes"] or 0),
             )  # fmt: skip
         )
@@ -91,6 +90,10 @@ def groups(rows: Iterable[dict[str, str]]) -> list[Group]:
             if c.cost < inf:
                 c.gap = max(0.0, relative(c.cost, g.best))
     return [out[k] for k in sorted(out)]
+
+
+def _number(text: str, missing: float) -> float:
+    return float(text) if text else missing
 
 
 @dataclass(frozen=True, slots=True)

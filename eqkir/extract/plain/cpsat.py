@@ -48,13 +48,13 @@ class CpSat:
             if up is not None:
                 model.add(expr <= int(up))
         ts = {c: model.new_int_var(0, m.top[c], f"t{c}") for c in m.level}
-        for c, k, users in m.arcs:
+        for above, below, users in m.arcs:
             for v in users:
-                model.add(ts[c] >= ts[k] + 1).only_enforce_if(xs[v])
+                model.add(ts[above] >= ts[below] + 1).only_enforce_if(xs[v])
         model.minimize(sum(floor(a * factor) * x for a, x in zip(m.cost, xs, strict=True)))
         level = levels(small, best)
-        for x, v in zip(xs, m.start(best), strict=True):
-            model.add_hint(x, int(v))
+        for x, value in zip(xs, m.start(best), strict=True):
+            model.add_hint(x, int(value))
         for c, t in ts.items():
             model.add_hint(t, level.get(c, 0))
         solver = cp_model.CpSolver()
