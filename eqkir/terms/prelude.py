@@ -11,7 +11,7 @@ from typing import Final
 from eqkir.program.table import ABSTRACT, ROWS, Row
 
 SORTS: Final = ("IX", "IXL", "AL", "Path", "V", "VL", "St", "G", "GL", "F", "FL", "S", "T", "SG", "SGL")
-FAMILIES: Final = ("regroup", "own", "narrow", "realize", "access", "algebra")
+FAMILIES: Final = ("regroup", "own", "narrow", "realize", "access", "algebra", "implement")
 REQUESTS: Final = {
     "At": (("L", "Path", "i64", "V"), "F"),
     "Here": (("L", "Path", "i64", "V"), "F"),
@@ -64,6 +64,8 @@ _TABLES: Final = """
 (function vdt (String) String :no-merge)   ; dtype of a view
 (function verlab (String i64) L :no-merge) ; labels of the ordered loops inside which a version of a view lives
 (function alias (String) String :no-merge) ; alias class of a view
+(relation does (String String String String)) ; an implementation, an operation that it does, the forms of the first two operands
+(relation formed (String F L Path String)) ; a form that a value has, its labels, its position, the label along which vectors run
 ; derived facts
 (function ixf (IX) L :no-merge) (function ixfL (IXL) L :no-merge)
 (function flab (V) L :no-merge) (function flabL (VL) L :no-merge)
