@@ -22,7 +22,9 @@ Permit = Annotated[
     list[str] | None,
     typer.Option("--permit", metavar="NAME", help="a numerical permission: relaxed_normalization, zero_products (repeatable)"),
 ]
-Extractor = Annotated[str, typer.Option("--extractor", help="greedy-dag, greedy-tree, random, worst, or a plug-in")]
+Extractor = Annotated[
+    str, typer.Option("--extractor", help="greedy-dag, greedy-tree, random, worst, one of `eqkir experiment list`, or a plug-in")
+]
 CostModel = Annotated[str, typer.Option("--cost-model", help="how candidates are compared: roofline, node_count, weighted_ops")]
 Seed = Annotated[int, typer.Option("--seed", help="seed of the random extractor and of generated inputs")]
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="M=4096,…", help="pin symbols, integer scalars or constexprs")]
@@ -245,14 +247,14 @@ def experiment_correlate(
     corpus: Corpus,
     out: Annotated[Path, typer.Option("-o", "--out", help="folder of the experiment")],
     cost_models: Annotated[str, typer.Option("--cost-models", help="names by commas")] = "roofline,node_count,weighted_ops,fitted,measured",
-    measured: Annotated[Path | None, typer.Option("--measured", help="a table of the GPU benchmark")] = None,
+    measured: Annotated[list[Path] | None, typer.Option("--measured", help="a table of the GPU benchmark (repeatable)")] = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
     target: Target = "triton:nvidia-h200",
 ) -> None:
     """Cost every measured candidate under every model, for rank correlations in the report."""
     from eqkir.cli import experiment as command
 
-    raise typer.Exit(command.correlate(corpus, out, cost_models, measured, jobs, target))
+    raise typer.Exit(command.correlate(corpus, out, cost_models, measured or [], jobs, target))
 
 
 @experiment_app.command("scale")

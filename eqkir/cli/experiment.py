@@ -109,7 +109,7 @@ def export(paths: list[Path], out: Path, cost_model: str, row: str, jobs: int, t
     return 1 if left else 0
 
 
-def correlate(paths: list[Path], out: Path, models: str, measured: Path | None, jobs: int, target: str) -> int:
+def correlate(paths: list[Path], out: Path, models: str, measured: list[Path], jobs: int, target: str) -> int:
     """Cost every measured candidate under every model."""
     from eqkir.lab.correlation import correlate as work
     from eqkir.lab.costs import default_measurements

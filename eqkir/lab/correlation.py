@@ -7,6 +7,7 @@ extractors see, not the cost of whole programs.
 
 from __future__ import annotations
 
+from collections import Counter
 from math import isnan
 from pathlib import Path
 from statistics import fmean
@@ -14,20 +15,20 @@ from typing import Any
 
 from eqkir.driver import pool
 from eqkir.driver.options import Options
-from eqkir.lab.figures import spearman
+from eqkir.lab.figures import geometric, spearman
 from eqkir.lab.instance import Source, sources
 
-COLUMNS = ("workload", "kernel", "candidate", "cost_model", "cost", "measured_ms", "enodes")
+COLUMNS = ("table", "workload", "kernel", "candidate", "cost_model", "cost", "measured_ms", "enodes")
 
 
-def correlate(corpus: list[Path], table: Path, models: list[str], out: Path, jobs: int, target: str) -> tuple[int, list[str]]:
+def correlate(corpus: list[Path], tables: list[Path], models: list[str], out: Path, jobs: int, target: str) -> tuple[int, list[str]]:
     """Write ``<out>/correlation.csv``; number of rows and what was left out. Raises `EqkirError` for a table that is none."""
     import csv
 
     from eqkir.lab.costs import measurements
 
     found = {s.kernel: s for s in sources(corpus, Options(check="none"), jobs)[0] if s.kind == "kernel"}
-    lines = [r for r in measurements(str(table)) if r["kernel"] in found]
+    lines = [{"table": t.stem, **r} for t in tables for r in measurements(str(t)) if r["kernel"] in found]
     tasks: list[tuple[Any, ...]] = [(found[r["kernel"]], r, models, target) for r in lines]
     left: list[str] = []
     rows: list[dict[str, Any]] = []
@@ -40,7 +41,7 @@ def correlate(corpus: list[Path], table: Path, models: list[str], out: Path, job
     with (out / "correlation.csv").open("w", newline="") as f:
         w = csv.DictWriter(f, COLUMNS)
         w.writeheader()
-        w.writerows(sorted(rows, key=lambda r: (r["workload"], r["candidate"], r["cost_model"])))
+        w.writerows(sorted(rows, key=lambda r: (r["table"], r["workload"], r["candidate"], r["cost_model"])))
     return len(rows), sorted(left)
 
 
@@ -69,23 +70,32 @@ def costs(source: Source, line: dict[str, Any], models: list[str], target: str) 
         for i, (k, c) in enumerate(picked.items()):
             if (s := selection(p, picks, i)) is not None:
                 out.append(
-                    {"workload": line["workload"], "kernel": source.kernel, "candidate": k, "cost_model": m, "cost": p.cost(s, i),
-                     "measured_ms": c["ms"], "enodes": graph.enodes}
+                    {
+                        "table": line["table"], "workload": line["workload"], "kernel": source.kernel, "candidate": k, "cost_model": m,
+                        "cost": p.cost(s, i), "measured_ms": c["ms"], "enodes": graph.enodes,
+                    }
                 )  # fmt: skip
     return out
 
 
 def table_of(rows: list[dict[str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Per model: correlation over all workloads (their best measured candidate), and the mean over workloads of the correlation among
-    their candidates where three or more were measured."""
+    """Per model: correlation over all workloads of the largest table (their best measured candidate), and the mean over workloads of the
+    correlation among their candidates where three or more were measured, and how much slower the candidate that the model ranks first is
+    than the best of them (geometric mean)."""
     out = []
     for m in sorted({r["cost_model"] for r in rows}):
-        mine: dict[str, list[tuple[float, float]]] = {}
+        mine: dict[tuple[str, str], list[tuple[float, float]]] = {}
         for r in rows:
             if r["cost_model"] == m:
-                mine.setdefault(r["workload"], []).append((float(r["cost"]), float(r["measured_ms"])))
-        best = [min(cs, key=lambda c: c[1]) for cs in mine.values()]
+                mine.setdefault((r["table"], r["workload"]), []).append((float(r["cost"]), float(r["measured_ms"])))
+        tables = Counter(t for t, _ in mine)
+        wide = max(sorted(tables), key=lambda t: tables[t])
+        best = [min(cs, key=lambda c: c[1]) for (t, _), cs in sorted(mine.items()) if t == wide]
         across = spearman([c for c, _ in best], [t for _, t in best])
-        inside = [x for cs in mine.values() if len(cs) >= 3 and not isnan(x := spearman([c for c, _ in cs], [t for _, t in cs]))]
-        out.append([m, str(len(best)), f"{across:.3f}", str(len(inside)), f"{fmean(inside):.3f}" if inside else "–"])
-    return ["cost model", "workloads", "Spearman across workloads", "workloads with ≥ 3 candidates", "mean Spearman among candidates"], out
+        several = [cs for _, cs in sorted(mine.items()) if len(cs) >= 3]
+        inside = [x for cs in several if not isnan(x := spearman([c for c, _ in cs], [t for _, t in cs]))]
+        loss = geometric([min(cs)[1] / min(t for _, t in cs) for cs in several])
+        mean = f"{fmean(inside):.3f}" if inside else "–"
+        out.append([m, str(len(best)), f"{across:.3f}", str(len(inside)), mean, f"{loss:.3f}" if several else "–"])
+    head = ["cost model", "workloads", "Spearman across workloads", "workloads with ≥ 3 candidates that it tells apart"]
+    return [*head, "mean Spearman among candidates", "first / best measured"], out

@@ -5,7 +5,7 @@
 ``fitted``                                                 roofline, with one factor for contractions and one for the rest (`Fitted`)
 ``measured``                                               roofline, with one factor a kernel and row (`Measured`)
 
-The last two read a table of measurements (``bench/results/gpu.json``; another one by ``fitted@FILE``).
+The last two read measurements of the repository (``bench/results``); other tables by ``fitted@FILE``, ``measured@FILE``.
 """
 
 from __future__ import annotations
@@ -170,9 +170,10 @@ def _row_key(bindings: Mapping[str, int], options: Mapping[str, int]) -> tuple[t
     return tuple(sorted(bindings.items())), tuple(sorted(options.items()))
 
 
-def default_measurements() -> Path:
-    """The committed table."""
-    return Path(__file__).resolve().parents[2] / "bench" / "results" / "gpu.json"
+def default_measurements() -> list[Path]:
+    """The committed tables: every workload with the candidate that was taken, and tuning data of some."""
+    folder = Path(__file__).resolve().parents[2] / "bench" / "results"
+    return [folder / "gpu.json", folder / "gpu_candidates.json"]
 
 
 @lru_cache(maxsize=4)
@@ -193,7 +194,10 @@ def load_model(spec: str, kernel: str) -> CostModel:
     EQK-LAB-MODEL, EQK-LAB-MEASUREMENTS."""
     name, _, data = spec.partition("@")
     if name in ("fitted", "measured"):
-        rows = measurements(data or str(default_measurements()))
+        tables = [data] if data else [str(t) for t in default_measurements()]
+        if name == "fitted":
+            tables = tables[:1]
+        rows = [r for t in tables for r in measurements(t)]
         return Fitted(rows) if name == "fitted" else Measured(rows, kernel)
     if ".py" in spec:
         return function_model(spec)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from eqkir.lab.experiment import read
 from eqkir.lab.figures import Group, default_claim, exponent, groups, summaries
+from eqkir.lab.markdown import extractor_table, group_table, percent
 from eqkir.lab.svg import Axis, Series, plot
 
 STYLE = (
@@ -27,7 +28,7 @@ STYLE = (
 def write_report(folder: Path, out: Path) -> Path:
     """Write the report of an experiment's folder to `out`; the path of its first page."""
     out.mkdir(parents=True, exist_ok=True)
-    rows, found = read(folder / "cells.csv"), []
+    rows = read(folder / "cells.csv")
     found = groups(rows)
     instances = {r["instance"]: r for r in read(folder / "instances.csv")}
     for name in ("cells.csv", "instances.csv", "manifest.json", "correlation.csv", "scaling.csv"):
@@ -37,6 +38,8 @@ def write_report(folder: Path, out: Path) -> Path:
     _page(out / "index.html", "Extraction experiment", body)
     _page(out / "groups.html", "Costs by instance", [_groups(found, instances)])
     _page(out / "cells.html", "All rows", [_cells(rows)])
+    names = sorted({c.extractor for g in found for c in g.cells})
+    (out / "tables.md").write_text(f"{extractor_table(found)}\n{group_table(found, names)}")
     return out / "index.html"
 
 
@@ -49,11 +52,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Cells are HTML already."""
     lines = ["<tr>" + "".join(f"<td>{c}</td>" for c in r) + "</tr>" for r in rows]
     return "<table><tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr>\n" + "\n".join(lines) + "</table>"
-
-
-def percent(x: float) -> str:
-    """A share with a sensible number of digits."""
-    return "–" if x == inf else f"{100 * x:.3g} %"
 
 
 def _head(folder: Path, found: list[Group]) -> str:

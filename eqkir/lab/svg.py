@@ -60,8 +60,7 @@ class Axis:
 
 def plot(series: Sequence[Series], x: Axis, y: Axis) -> str:
     """One figure. Points of a series that an axis cannot show are left out."""
-    fit = lambda p: (not x.log or p[0] > 0) and (not y.log or p[1] > 0)  # noqa: E731
-    kept = [Series(s.name, [p for p in s.points if fit(p)], s.style) for s in series]
+    kept = [Series(s.name, [p for p in s.points if (p[0] > 0 or not x.log) and (p[1] > 0 or not y.log)], s.style) for s in series]
     x.fit([p[0] for s in kept for p in s.points])
     y.fit([p[1] for s in kept for p in s.points])
     w, h = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM

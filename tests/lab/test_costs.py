@@ -79,7 +79,7 @@ def test_fitted_and_measured_factors() -> None:
 
 
 def test_the_committed_table_is_read(tmp_path: Path) -> None:
-    rows = measurements(str(default_measurements()))
+    rows = measurements(str(default_measurements()[0]))
     assert len(rows) > 100 and 0.1 < Fitted(rows).rest < 10
     (tmp_path / "x.json").write_text(json.dumps({"rows": []}))
     with pytest.raises(EqkirError, match="EQK-LAB-MEASUREMENTS"):

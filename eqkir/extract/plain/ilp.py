@@ -6,6 +6,10 @@ to zero. "optimal" is said when the solver says so and the recomputed cost meets
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from math import inf, isfinite
 from typing import Any
@@ -42,6 +46,20 @@ class Ilp:
             return Outcome(p.graph.restricted(best), "optimal", bound=cost)
         m = integer_program(small)
         return _Run(self.api, small, m, clock, seed, best, cost).solve()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Send what native code prints nowhere."""
+    sys.stdout.flush()
+    kept, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(null)
 
 
 class _Run:
@@ -107,7 +125,8 @@ class _Run:
         lp.a_matrix_.start_ = np.cumsum([0, *(len(r) for r, _, _ in rows)]).astype(np.int32)
         lp.a_matrix_.index_ = np.array([v for r, _, _ in rows for v in r], np.int32)
         lp.a_matrix_.value_ = np.array([a for r, _, _ in rows for a in r.values()])
-        h = highspy.Highs()
+        with _quiet():  # a first instance prints a banner before it can be told not to
+            h = highspy.Highs()
         h.silent()
         for option, value in {
             "output_flag": False, "threads": 1, "parallel": "off", "random_seed": self.seed % (1 << 31), "mip_rel_gap": 0.0,

@@ -8,18 +8,19 @@ best selection.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
 
 from eqkir.extract.check import check_legal
+from eqkir.extract.extractors import Candidate
 from eqkir.extract.graph import Selection
 from eqkir.extract.greedy import greedy, selection
 from eqkir.extract.labels import Floats
 from eqkir.extract.plain.lower import lower
 from eqkir.extract.plain.prepare import prepare
-from eqkir.extract.plain.protocol import TOLERANCE, Clock, Outcome, PlainExtractor, solve
+from eqkir.extract.plain.protocol import TOLERANCE, Clock, PlainExtractor, plain_extractor, solve
 from eqkir.extract.problem import Problem
 
 
@@ -157,6 +158,19 @@ def solve_rows(p: Problem, x: PlainExtractor, limit: float = 0.5, seed: int = 0,
     return out
 
 
-def as_outcome(r: RowOutcome) -> Outcome:
-    """The figures alone."""
-    return replace(Outcome(None, r.status), cost=r.cost, bound=r.bound, seconds=r.seconds, cpu_seconds=r.cpu_seconds, note=r.note)
+class RowByRow:
+    """A plain extractor as an extractor of problems: the selections of the rows that it solved, cheapest first. `LIMIT` CPU seconds a
+    kernel; where that stops it, what is chosen depends on the machine."""
+
+    ranked = True
+    LIMIT = 30.0
+
+    def __init__(self, name: str) -> None:
+        self.name, self._made = name, plain_extractor(name)
+
+    def extract(self, problem: Problem, seed: int) -> list[Candidate]:
+        r = solve_rows(problem, self._made, self.LIMIT, seed)
+        found = [Candidate(s, row, cost) for s, row, cost in r.every]
+        if r.selection is not None and not any(c.row == r.row for c in found):
+            found.append(Candidate(r.selection, r.row, r.cost))
+        return sorted(found, key=lambda c: (c.cost, c.row))
