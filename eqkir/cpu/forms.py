@@ -185,7 +185,6 @@ class Forms:
                         b.write(name, place(k, form, p, depth, c), parts[0] if form.members == 1 else _word(k, parts))
         return out
 
-
     def _element(self, k: Context, form: Form, p: dict[str, int]) -> int:
         where = address(k, form.view, form.ixs, form.dims, (), p, form.vector)
         mask = k.active((form.vector, form.loop), p, form.vector)

@@ -18,7 +18,6 @@ from eqkir.driver.outcome import Outcome
 from eqkir.kir.builder import Builder
 from eqkir.kir.model import Kernel
 from eqkir.program.interp import Buffer
-from eqkir.targets import load_target
 
 from .programs import operations
 
@@ -39,15 +38,13 @@ def product(turned: bool = False, start: bool = False) -> Kernel:
     return k.build()
 
 
-def chain(kernel: Kernel, *features: str) -> Chain:
-    c = Chain(kernel, Options(target="mojo:x86-64-v4"), Outcome(kernel.name, ""))
-    c.__dict__["target"] = load_target("mojo:x86-64-v4").model_copy(update={"features": features})
-    return c
+def chain(kernel: Kernel, target: str = "mojo:x86-64-v4-vnni") -> Chain:
+    return Chain(kernel, Options(target=target), Outcome(kernel.name, ""))
 
 
 @cache
 def tasks(start: bool = False) -> TaskProgram:
-    c = chain(product(start=start), "avx512_vnni")
+    c = chain(product(start=start))
     assert {x.by for x in operations(c.program)} == {"contract_dot4"} and c.choice.row is not None and c.choice.row.template == "bytes"
     t = expand(c.program, 64)
     assert verify(t) == [] and [r.dtype for r in t.resources] == ["i32"]
@@ -82,5 +79,5 @@ def test_the_instruction_in_numbers() -> None:
 
 
 def test_without_the_instruction_or_adjacent_members_another_implementation_does_it() -> None:
-    for c in (chain(product()), chain(product(turned=True), "avx512_vnni")):
+    for c in (chain(product(), "mojo:x86-64-v4"), chain(product(turned=True))):
         assert not {x.by for x in operations(c.program)} & {"contract_dot4"} and not c.choice.fallback
