@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,12 +53,16 @@ def tasks(start: bool = False) -> TaskProgram:
     return t
 
 
+def buffers(**arrays: Any) -> dict[str, Buffer]:
+    return {name: Buffer.of(a) for name, a in arrays.items()}
+
+
 @pytest.mark.parametrize("m, n, k", [(1, 1, 1), (8, 32, 4), (9, 33, 5), (3, 40, 7), (16, 64, 130), (2, 31, 0)])
 def test_every_number_of_members_is_exact_at_the_ends_of_the_types(m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(m * n + k)
     ends = np.array([-128, -127, -1, 0, 1, 127], np.int8)
     a, b, y = rng.choice(ends, (m, k)), rng.choice(ends, (k, n)), np.zeros((m, n), np.int32)
-    task_interp.run(tasks(), {v: Buffer.of(x) for v, x in {"A": a, "B": b, "Y": y}.items()}, {"M": m, "N": n, "K": k})
+    task_interp.run(tasks(), buffers(A=a, B=b, Y=y), {"M": m, "N": n, "K": k})
     assert np.array_equal(y, a.astype(np.int32) @ b.astype(np.int32))
 
 
@@ -65,7 +70,7 @@ def test_sums_that_start_at_a_value_wrap_as_i32() -> None:
     m, n, k = 5, 20, 9
     a, b = np.full((m, k), -128, np.int8), np.full((k, n), -128, np.int8)
     c, y = np.full((m, n), np.iinfo(np.int32).max, np.int32), np.zeros((m, n), np.int32)
-    task_interp.run(tasks(True), {v: Buffer.of(x) for v, x in {"A": a, "B": b, "C": c, "Y": y}.items()}, {"M": m, "N": n, "K": k})
+    task_interp.run(tasks(True), buffers(A=a, B=b, C=c, Y=y), {"M": m, "N": n, "K": k})
     want = (c.astype(np.int64) + a.astype(np.int64) @ b.astype(np.int64)).astype(np.uint64).astype(np.uint32).view(np.int32)
     assert np.array_equal(y, want)
 
