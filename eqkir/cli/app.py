@@ -176,6 +176,39 @@ def rules_list(rules: Rules = None, json: AsJson = False) -> None:
     info.rules(tuple(rules or ()), json)
 
 
+@rules_app.command("show")
+def rules_show(
+    name: Annotated[str, typer.Argument(help="a rule, or a rule file by the name in its header")], rules: Rules = None, json: AsJson = False
+) -> None:
+    """Print a rule or a rule file."""
+    from eqkir.cli import rules as command
+
+    raise typer.Exit(command.show(name, tuple(rules or ()), json))
+
+
+@rules_app.command("lint")
+def rules_lint(
+    paths: Annotated[list[Path] | None, typer.Argument(help="rule files or folders; without one, the shipped rules")] = None,
+    corpus: Annotated[Path | None, typer.Option("--corpus", help="look for rules that never fire in these KIR files (slow)")] = None,
+    json: AsJson = False,
+) -> None:
+    """Find what an author cannot have meant; exit status 1 on an error."""
+    from eqkir.cli import rules as command
+
+    raise typer.Exit(command.lint(paths or [], corpus, json))
+
+
+@rules_app.command("new")
+def rules_new(
+    path: Annotated[Path, typer.Argument(help="the file to write; its stem names the ruleset")],
+    kind: Annotated[str, typer.Option("--kind", help="algebra, realize or regroup")] = "algebra",
+) -> None:
+    """Write a rule file to start from."""
+    from eqkir.cli import rules as command
+
+    raise typer.Exit(command.new(path, kind))
+
+
 def main() -> int:
     """The exit status of the command line; what no command handled goes to standard error as coded lines."""
     from eqkir.cli.guard import guarded
