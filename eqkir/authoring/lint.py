@@ -35,11 +35,10 @@ def lint(paths: Iterable[Path | str] = (), corpus: Iterable[Path] = ()) -> list[
             for a in r.asts:
                 out += [y for y in RuleLint(a, x.path, known, made).find() if y not in out]
     files = {r.name: x.path for x in mine for r in x.rules}
-    for b, a in overlaps([pattern(y) for y in asts], known):
-        if b.rule.name in files:
-            out.append(
-                at(b.rule.node, files[b.rule.name], b.rule.name, f.OVERLAP, "warning", f"{a.rule.name} does the same wherever it matches")
-            )
+    for lower, upper in overlaps([pattern(y) for y in asts], known):
+        if (n := lower.rule.name) in files:
+            message = f"{upper.rule.name} does the same wherever it matches"
+            out.append(at(lower.rule.node, files[n], n, f.OVERLAP, "warning", message))
     if kernels := list(corpus):
         out += _silent(mine, given, kernels)
     return sorted(out, key=lambda y: (y.file, y.line, y.column, y.code))

@@ -104,9 +104,11 @@ def run(
     seed: Seed = 0,
     inputs: Annotated[Path | None, typer.Option("--inputs", help="an .npz with one array a view that is read")] = None,
     shape: Shape = None,
+    program: Annotated[Path | None, typer.Option("--program", help="run this program.json of the kernel instead of the chosen one")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="write the outputs to this .npz")] = None,
     target: Target = "triton:nvidia-h200",
     without: Without = None,
+    permit: Permit = None,
     extractor: Extractor = "greedy-dag",
     json: AsJson = False,
 ) -> None:
@@ -115,8 +117,8 @@ def run(
     from eqkir.cli import run as command
     from eqkir.driver.shapes import parse_shapes
 
-    options = optimizing.options(target=target, shapes={}, without=without, extractor=extractor, seed=seed, check="none")
-    raise typer.Exit(command.main(file, engine, kernel, seed, inputs, parse_shapes(shape or []), save, options, json))
+    options = optimizing.options(target=target, shapes={}, without=without, permit=permit, extractor=extractor, seed=seed, check="none")
+    raise typer.Exit(command.main(file, engine, kernel, seed, inputs, parse_shapes(shape or []), save, options, json, program))
 
 
 @app.command()
@@ -196,6 +198,47 @@ def rules_lint(
     from eqkir.cli import rules as command
 
     raise typer.Exit(command.lint(paths or [], corpus, json))
+
+
+@rules_app.command("check")
+def rules_check(
+    paths: Annotated[list[Path] | None, typer.Argument(help="rule files or folders; without one, the shipped rules")] = None,
+    rule: Annotated[list[str] | None, typer.Option("--rule", metavar="NAME", help="this rule alone (repeatable)")] = None,
+    corpus: Annotated[Path | None, typer.Option("--corpus", help="KIR files to look into where no probe has a match")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="write counterexamples here, one folder a refuted rule")] = None,
+    conditions: Annotated[bool, typer.Option("--conditions", help="check each rule less each of its conditions, too")] = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Prove rules, or try them on programs; a refuted rule comes with a counterexample. Exit status 1 when one is refuted."""
+    from eqkir.cli import rules as command
+
+    raise typer.Exit(command.check(paths or [], rule or [], corpus, out, conditions, jobs, seed, json))
+
+
+@rules_app.command("explain")
+def rules_explain(
+    file: Annotated[Path, typer.Argument(help="a KIR file")],
+    kernel: OneKernel = None,
+    why: Annotated[str | None, typer.Option("--why", metavar="RULE", help="say where the query of this rule ends")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="write the program after each step here")] = None,
+    target: Target = "triton:nvidia-h200",
+    rules: Rules = None,
+    without: Without = None,
+    permit: Permit = None,
+    shape: Shape = None,
+    json: AsJson = False,
+) -> None:
+    """Print the chain of rules from P0 to the chosen program, or why a rule did not fire."""
+    from eqkir.cli import optimize as optimizing
+    from eqkir.cli import rules as command
+    from eqkir.driver.shapes import parse_shapes
+
+    options = optimizing.options(
+        target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, check="none",
+    )  # fmt: skip
+    raise typer.Exit(command.explain(file, kernel, options, out, why, json))
 
 
 @rules_app.command("new")

@@ -29,7 +29,7 @@ E_READ = register(
 E_HEADER = register(
     "EQK-RUL-004",
     "rule file without header",
-    "The header names at least `name` and `family` as `; key: value` comment lines; values have at most 1000 characters.",
+    "The header names at least `name` and `family` as `; key: value` comment lines; values have at most 8000 characters.",
 )
 E_NAME = register("EQK-RUL-005", "rule without a name", "Every rule of a family carries `:name`; names are unique over all loaded files.")
 E_FAMILY = register("EQK-RUL-006", "unknown rule family", "`--without` takes the family of a loaded rule file.")
@@ -109,8 +109,8 @@ def parse(text: str, path: str) -> RuleFile:
     if "name" not in header or "family" not in header:
         raise err(E_HEADER, "no `; name:` and `; family:` header lines")
     for key, value in header.items():
-        if len(value) > 1000 or not value.isprintable():
-            raise err(E_HEADER, f"{key} is longer than 1000 characters, or not printable")
+        if len(value) > 8000 or not value.isprintable():
+            raise err(E_HEADER, f"{key} is longer than 8000 characters, or not printable")
     for key in ("name", "family"):
         if not _NAME.fullmatch(header[key]) or header[key] in _taken():
             raise err(

@@ -95,9 +95,38 @@ class SortCheck:
         for v in sorted(bound):
             if not self.variables[v]:
                 self.fault(self.first[v], f"the sort of {v} cannot be told", "a fact that gives it one")
+        for v in sorted(bound - self.grounded(r)):
+            self.fault(self.first[v], f"{v} is bound by a condition alone", "a relation or a term that gives it a value")
         self.acting = True
         for a in r.actions:
             self.action(a, bound)
+
+    def grounded(self, r: RuleAst) -> set[str]:
+        """Variables that terms, relations and equations give a value; conditions only test them."""
+        out: set[str] = set()
+        equations: list[tuple[Node, ...]] = []
+
+        def go(n: Node) -> None:
+            if n.kind == "name":
+                out.add(n.text)
+            elif n.kind == "list" and n.head in self.known:
+                for x in n.rest:
+                    go(x)
+
+        for f in r.query:
+            if f.head == "=":
+                equations.append(f.rest)
+                for x in f.rest:
+                    if x.kind == "list":
+                        go(x)
+            else:
+                go(f)
+        given = lambda n: n.text in out if n.kind == "name" else n.kind != "list" or all(given(x) for x in n.rest)  # noqa: E731
+        for _ in range(len(equations) + 1):
+            for sides in equations:
+                if any(x.kind == "list" and x.head in self.known or given(x) for x in sides):
+                    out.update(x.text for x in sides if x.kind == "name")
+        return out
 
     def fact(self, n: Node) -> None:
         if n.kind != "list" or not n.head:

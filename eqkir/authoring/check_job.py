@@ -1,0 +1,110 @@
+"""The check of one rule as a job of the worker pool: bounded in time, and a rule that ends its worker ends nothing else."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eqkir.authoring.check import Checker, Effort, Result, checked_files
+from eqkir.authoring.counterexample import smaller, write
+from eqkir.authoring.mutants import mutants
+from eqkir.driver import pool
+from eqkir.kir.model import Kernel
+from eqkir.rules.load import Rule, RuleFile
+
+#: seconds that a rule's job may take before its worker is ended
+SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    paths: tuple[str, ...]
+    rule: str
+    corpus: tuple[str, ...]
+    out: str  # folder for counterexamples, or ""
+    conditions: bool  # every deletion of one condition, too
+    proofs: bool = True
+    seed: int = 0
+
+
+def run(job: Job) -> list[dict[str, Any]]:
+    """Rows of the rule and of its mutants."""
+    files, mine = checked_files(job.paths)
+    file, rule = next((f, r) for f in mine for r in f.rules if r.name == job.rule)
+    c = Checker(files, [Path(p) for p in job.corpus], seed=job.seed)
+    result = c.check(file, rule, proofs=job.proofs)
+    rows = [_row(job, c, file, rule, result, rule.name)]
+    if job.conditions and result.verdict in ("proved", "tested"):
+        if not result.tried:  # what the rule itself makes needs no trial
+            result.tried = c.check(file, rule, proofs=False).tried
+        rows += list(_conditions(job, c, file, rule, result))
+    return rows
+
+
+def _conditions(job: Job, c: Checker, file: RuleFile, rule: Rule, whole: Result) -> Iterator[dict[str, Any]]:
+    for n, m in enumerate(mutants(file, rule, c.known)):
+        row: dict[str, Any] = {"rule": rule.name, "file": file.path, "line": m.line, "condition": m.condition}
+        if m.faults:
+            yield {**row, "verdict": "binds", "method": "the rest is no rule", "message": m.faults}
+            continue
+        changed = Checker([_swapped(f, rule, m.rule) for f in c.files], c.corpus, replace(c.effort, kernels=8), job.seed)
+        own = next(f for f in changed.files if f.path == file.path)
+        got = changed.check(own, m.rule, proofs=False, known_hits=whole.tried)
+        more = {
+            k: t.matches - whole.tried[k].matches for k, t in got.tried.items() if k in whole.tried and t.matches > whole.tried[k].matches
+        }
+        made = _row(job, changed, own, m.rule, got, f"{rule.name}-without-{n}")
+        if got.verdict != "refuted":
+            made["verdict"] = "survives" if more else "no difference"
+            made["message"] = (
+                f"further matches in {', '.join(sorted(more))}, all of them right"
+                if more
+                else "no program that was tried has a further match"
+            )
+        yield {**made, **row, "verdict": made["verdict"]}
+
+
+def _swapped(f: RuleFile, old: Rule, new: Rule) -> RuleFile:
+    return replace(
+        f,
+        rules=tuple(new if r is old or r.text == old.text else r for r in f.rules),
+        commands=tuple(new.text if x == old.text else x for x in f.commands),
+    )
+
+
+def _row(job: Job, c: Checker, file: RuleFile, rule: Rule, r: Result, name: str) -> dict[str, Any]:
+    row = r.to_json()
+    row["seconds"] = round(r.seconds, 2)
+    if job.out and r.verdict == "refuted" and r.failure is not None and r.subject is not None:
+        subject, failure = r.subject, r.failure
+        one = Checker(c.files, effort=Effort(kernels=1, draws=0), seed=job.seed)
+
+        def refuted(k: Kernel) -> bool:
+            return one.check_on(file, rule, k, subject.permit).verdict == "refuted"
+
+        less = smaller(subject.kernel, refuted)
+        again = one.check_on(file, rule, less, subject.permit)
+        if again.verdict == "refuted" and again.failure is not None and again.subject is not None:
+            subject, failure = again.subject, again.failure
+            row["message"] = again.message
+        row["counterexample"] = [str(p) for p in write(Path(job.out) / name, subject, failure)]
+    return row
+
+
+def run_all(jobs: Sequence[Job], workers: int) -> Iterator[list[dict[str, Any]]]:
+    """Rows job by job, in order; a worker that died or took too long gives a row that says so."""
+    done: dict[int, list[dict[str, Any]]] = {}
+    nexts = itertools.count()
+    at = next(nexts)
+    for k, answer in pool.run("eqkir.authoring.check_job:run", [(j,) for j in jobs], workers, SECONDS):
+        if isinstance(answer, pool.Failure):
+            message = f"the check ended: {answer.kind}: {answer.message[:200]}"
+            done[k] = [{"rule": jobs[k].rule, "file": "", "line": 0, "verdict": "untested", "method": "", "message": message}]
+        else:
+            done[k] = answer
+        while at in done:
+            yield done.pop(at)
+            at = next(nexts)
