@@ -28,7 +28,7 @@ from eqkir.rules.sorts import SortCheck
 
 Verdict = Literal["proved", "tested", "refuted", "vacuous", "untested"]
 #: kinds of failure that refute on their own; candidates without a legal order are left out of a graph by every extractor
-REFUTES = ("wrong", "unverified", "malformed", "invariant")
+REFUTES = ("wrong", "unverified", "malformed", "invariant", "senseless")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Checker:
         sorts = {x for ast in rule.asts for x in union_sorts(ast, self.known)}
         if sorts and sorts <= {"V", "IX", "IXL"}:
             return ["realize"]
-        own = [] if sorts and sorts <= {"T", "SG", "GL", "SGL"} else ["own"]
+        own = [] if sorts and sorts <= {"T", "SG", "GL", "SGL", "St"} else ["own"]
         return list(dict.fromkeys([*own, "realize", *self.support(file, rule)]))
 
 

@@ -119,7 +119,14 @@ def explain(kernel: Kernel, options: Options) -> Explanation:
         then = c.without(every - kept)
         rule = families[name][1]
         step = Step(
-            name, rule.family, rule.comment, matches[name], at.choice.program, then.choice.program, at.choice.cost.total, then.choice.cost.total
+            name,
+            rule.family,
+            rule.comment,
+            matches[name],
+            at.choice.program,
+            then.choice.program,
+            at.choice.cost.total,
+            then.choice.cost.total,
         )
         if name in needed or step.changed:
             steps.append(step)

@@ -18,6 +18,8 @@ from eqkir.rules.sorts import RuleAst, SortCheck
 RULESET = "tried"
 #: sorts whose terms take part in what is extracted
 SPOKEN = ("F", "S", "SG", "T")
+#: sorts of the source: a term of theirs can be taken away before anything is realised
+REPLACED = ("V", "IX", "IXL", "St", "GL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def _one(ast: RuleAst, known: Mapping[str, Signature], force: bool, at: str, out
         olds = [
             d for d in p.defined.get(str(target), ()) if isinstance(d, tuple) and d[0] in known and known[str(d[0])].kind == "constructor"
         ]
-        if force and sort in ("V", "IX", "IXL") and olds and write(p.made(new)) != write(olds[0]):
+        if force and sort in REPLACED and olds and write(p.made(new)) != write(olds[0]):
             head, args = olds[0][0], []
             for n, x in enumerate(olds[0][1:]):
                 if isinstance(x, tuple):

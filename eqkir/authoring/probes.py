@@ -250,7 +250,7 @@ def dependent(k: Builder) -> None:
     Y[:, :] = X[:, :] * 2.0
     Z[:, :] = Y[:, :].sum(axis=1, keepdims=True) + X[:, :]
     X[:, :] = Z[:, :] - 1.0
-    Y[:, :] = X[:, :] + Y[:, :]
+    Y[:, :] = X[:, :].sum(axis=1, keepdims=True) + Y[:, :]
 
 
 @probe
@@ -309,8 +309,73 @@ def approximate(k: Builder) -> None:
     outs = [k.view(f"Y{i}", "out", "f32", (M, N)) for i in range(6)]
     k.noalias(X, *outs)
     x = X[:, :]
-    one = lambda fn, **marks: k.one(ops.Unary, fn=fn, x=x.id, **marks)  # noqa: E731
+
+    def one(fn: str, **marks: bool) -> Value:
+        return k.one(ops.Unary, fn=fn, x=x.id, **marks)
+
     values = [one("exp2", approximate=True), one("tanh", approximate=True, flush_to_zero=True), k.div(x, x + 1.0, approximate=True)]
     values += [one("exp2", flush_to_zero=True), one("exp2"), k.div(x, x + 2.0, flush_to_zero=True)]
     for y, v in zip(outs, values, strict=True):
         y[:, :] = v
+
+
+@probe
+def windows(k: Builder) -> None:
+    """Members between bounds that vary, masked loads under a select."""
+    M, N = k.symbols("M", "N")
+    X, Y, width = k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "f32", (M, N)), k.scalar("width", "i32")
+    k.noalias(X, Y)
+    points, w = k.domain(N), width.cast("index").maximum(1)
+    with k.parallel(M, N) as (m, n):
+        Y[m, n] = X[m, points[(n + 1 - w).maximum(0) : n + 1]].sum(axis=0)
+
+
+@probe
+def halving(k: Builder) -> None:
+    """A loop that runs while a condition holds."""
+    (M,) = k.symbols("M")
+    X, Y = k.view("X", "in", "i64", (M,)), k.view("Y", "out", "i32", (M,))
+    k.noalias(X, Y)
+    with k.parallel(M) as i:
+        with k.while_(X[i] & 1023, k.const(0, "i32")) as loop:
+            n, steps = loop.test(loop.carried[0] > 1)
+            loop.yield_(k.where((n & 1) == 0, n >> 1, n - 3), steps + 1)
+        Y[i] = loop.results[1]
+
+
+@probe
+def centred(k: Builder) -> None:
+    """A store over two loops whose order is free."""
+    M, N, K = k.symbols("M", "N", "K")
+    X, Y = k.view("X", "in", "f32", (M, N, K)), k.view("Y", "out", "f32", (M, N, K))
+    k.noalias(X, Y)
+    x = X[:, :, :]
+    Y[:, :, :] = x - x.max(axis=2, keepdims=True).max(axis=1, keepdims=True)
+
+
+@probe
+def ragged(k: Builder) -> None:
+    """Sums over the members of groups, and rows that take part in the group that holds them."""
+    R, E, N = k.symbols("R", "E", "N")
+    offsets = k.view("offsets", "in", "i32", (E,))
+    A, W = k.view("A", "in", "f32", (N,)), k.view("W", "in", "f32", (R,))
+    Y = k.view("Y", "out", "f32", (R,))
+    k.noalias(offsets, A, W, Y)
+    elements = k.domain(N)
+    with k.parallel(R) as r:
+        row = k.members(elements, offsets, r)
+        Y[r] = (A[row] * W[r]).sum(axis=0)
+
+
+@probe
+def narrow_attention(k: Builder) -> None:
+    """Weights that are narrowed before the contraction; a normaliser that may be 1 instead of 0."""
+    M, N, D = k.symbols("M", "N", "D")
+    Q, K, V = k.view("Q", "in", "bf16", (M, D)), k.view("K", "in", "bf16", (N, D)), k.view("V", "in", "bf16", (N, D))
+    O, P = k.view("O", "out", "f32", (M, D)), k.view("P", "out", "f32", (M, D))
+    k.noalias(Q, K, V, O, P)
+    s = k.contract(Q[:, :], K[:, :], [(1, 1)])
+    e = (s - s.max(axis=1, keepdims=True)).exp()
+    total = e.sum(axis=1, keepdims=True)
+    O[:, :] = k.contract((e / total).cast("bf16"), V[:, :], [(1, 0)])
+    P[:, :] = k.contract((e / k.where(total == 0.0, 1.0, total)).cast("bf16"), V[:, :], [(1, 0)])

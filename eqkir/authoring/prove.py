@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from eqkir.authoring.patterns import Pattern, Term, is_variable, pattern, subterms, variables
 from eqkir.base.diagnostics import fail, register
@@ -34,7 +35,7 @@ class Unknown(Exception):
     """This rule is not of the kind."""
 
 
-def solver() -> object:
+def solver() -> Any:
     """The module z3. Raises EqkirError EQK-CHK-SOLVER."""
     try:
         import z3
@@ -126,9 +127,9 @@ def contradiction(ast: RuleAst) -> str:
     check = SortCheck(known, "")
     check.rule(ast)
     kinds = {"String": text, "i64": ints, "L": label_set}
-    calls: dict[str, object] = {}
+    calls: dict[str, Any] = {}
 
-    def value(t: Term, sort: str) -> object | None:
+    def value(t: Term, sort: str) -> Any:
         if isinstance(t, str):
             if t.startswith('"'):
                 return z3.StringVal(t.strip('"'))
@@ -147,7 +148,7 @@ def contradiction(ast: RuleAst) -> str:
                 "*": lambda: x * y,
                 "min": lambda: z3.If(x < y, x, y),
                 "max": lambda: z3.If(x > y, x, y),
-            }[head]()  # type: ignore[operator]
+            }[head]()
         if head in ("set-union", "set-intersect", "set-diff"):
             x, y = (value(a, "L") for a in args)
             if x is None or y is None:
@@ -198,7 +199,7 @@ def contradiction(ast: RuleAst) -> str:
         elif head in ("<", "<=", ">", ">="):
             x, y = value(a, "i64"), value(b, "i64")
             if x is not None and y is not None:
-                z.add({"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y}[head])  # type: ignore[operator]
+                z.add({"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y}[head])
         elif head in ("set-contains", "set-not-contains"):
             x, y = value(a, "L"), value(b, "String")
             if x is not None and y is not None:

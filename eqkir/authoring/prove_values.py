@@ -167,11 +167,13 @@ class _Values:
                 "ne": lambda: x != y,
             }
         else:
-            less, most = (lambda: x < y, lambda: x <= y) if d[0] != "u" else (lambda: z3.ULT(x, y), lambda: z3.ULE(x, y))
+            less, most = (x < y, x <= y) if d[0] != "u" else (z3.ULT(x, y), z3.ULE(x, y))
             table = {
                 "add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y, "and": lambda: x & y, "or": lambda: x | y,
-                "xor": lambda: x ^ y, "eq": lambda: x == y, "ne": lambda: x != y, "lt": less, "le": most, "gt": lambda: z3.Not(most()),
-                "ge": lambda: z3.Not(less()), "maximum": lambda: z3.If(less(), y, x), "minimum": lambda: z3.If(most(), x, y),
+                "xor": lambda: x ^ y, "eq": lambda: x == y, "ne": lambda: x != y, "lt": lambda: less, "le": lambda: most,
+                "gt": lambda: z3.Not(most),
+                "ge": lambda: z3.Not(less),
+                "maximum": lambda: z3.If(less, y, x), "minimum": lambda: z3.If(most, x, y),
             }  # fmt: skip
         if f not in table:
             return z3.Function(f"{f} {d}", x.sort(), y.sort(), x.sort())(x, y)
@@ -192,9 +194,9 @@ def pointwise(
     """Both sides hold pointwise operations alone."""
     import z3
 
-    if sort != "V":
+    if sort != "V" or not {x for x in _words(new) if sorts.get(x) == "V"} <= _words(old):
         return None
-    proved = []
+    proved: list[str] = []
     for dtypes, names in _assignments(p, sorts, old, new, target, files):
         v = _Values(p, dtypes, names)
         try:
@@ -272,8 +274,8 @@ def _assignments(
     conditions = [t for t in p.atoms if isinstance(t, tuple) and t[0] in relations and all(x in told for x in t[1:])]
     if conditions:
         for t in conditions:
-            for i, x in enumerate(t[1:]):
-                told[str(x)] = sorted({row[i] for row in relations[str(t[0])]})
+            for i, v in enumerate(map(str, t[1:])):
+                told[v] = sorted({r[i] for r in relations[str(t[0])]})
     if len(told) > 4 or len(values) > 6:
         raise Unknown
     seen = 0
@@ -299,13 +301,15 @@ def _typed(old: Term, new: Term, values: list[str], given: Mapping[str, str], na
     """dtypes of the value variables when the result is a `base`: operands of one operation have one dtype."""
     out = dict(given)
 
+    def text(x: Term) -> str:
+        return str(x).strip('"') if str(x).startswith('"') else names.get(str(x), "")
+
     def push(t: Term, d: str) -> bool:
         if isinstance(t, str):
             if out.get(t, d) != d:
                 return False
             out[t] = d
             return True
-        text = lambda x: str(x).strip('"') if str(x).startswith('"') else names.get(str(x), "")  # noqa: E731
         match t:
             case ("Un", fn, a):
                 return push(a, "f32" if text(fn).startswith("is") else d)

@@ -7,7 +7,7 @@ the reference allows. Everything here follows from the kernel, the rule and a se
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -87,6 +87,8 @@ class Subject:
                 row = {s.id: numeric.fitting(s, sizes[i % len(sizes)]) for i, s in enumerate(self.kernel.symbols)}
                 for a, b in self.kernel.equal:
                     row[b] = row[a]
+                if {"E", "R"} <= row.keys():  # offsets of R groups
+                    row["E"] = row["R"] + 1
                 shapes = [[e if isinstance(e, int) else row[e] for e in p.shape] for p in self.kernel.params if isinstance(p, View)]
                 if max(map(prod, shapes), default=0) > VOLUME or any(row == x.symbols and variant == x.variant for x in out):
                     continue
@@ -127,9 +129,20 @@ class Grown:
     error: str = ""
 
 
+KINDS = {
+    "wrong": "a result outside what the reference allows",
+    "unverified": "the verifier refuses the program",
+    "malformed": "the new term is no program",
+    "invariant": "a class would have two sets of axes, or two dtypes",
+    "senseless": "no candidate with the new side has a legal order",
+    "unordered": "one candidate has no legal order (this refutes nothing)",
+    "broken": "egglog ended otherwise",
+}
+
+
 @dataclass
 class Failure:
-    kind: str  # wrong, unverified, unordered (no legal order), malformed, invariant (of a class), broken (egglog ended otherwise)
+    kind: str  # see KINDS
     message: str
     program: Program | None = None
     input: Input | None = None
@@ -155,7 +168,7 @@ def grow(s: Subject, m: Marked, base: Sequence[RuleFile], families: Sequence[str
             return Grown(None, 0, frozenset(), str(e)[:400])
         matches = 0
         try:
-            for _ in range(10):  # values first
+            for _ in range(10 if support else 3):  # values first; an odd number, for rules that undo themselves
                 changed = [_step(engine, f) for f in support]
                 changed.append(got := _step(engine, RULESET))
                 matches += got[1]
@@ -168,8 +181,9 @@ def grow(s: Subject, m: Marked, base: Sequence[RuleFile], families: Sequence[str
                     if _count(engine) > ENODES:
                         break
                 changed += [_step(engine, f) for f in (*support, *families)]
-                changed.append(got := _step(engine, RULESET))
-                matches += got[1]
+                if not m.forces:
+                    changed.append(got := _step(engine, RULESET))
+                    matches += got[1]
                 if not any(c for c, _ in changed) or _count(engine) > ENODES:
                     break
             while _step(engine, "place")[0] and _count(engine) < 4 * ENODES:
@@ -215,7 +229,14 @@ def _count(engine: Engine) -> int:
 def _hits(engine: Engine, m: Marked) -> frozenset[tuple[Any, ...]]:
     """(constructor, labels, position, attributes) of every node that a match made."""
     r = _Reader(engine)
-    read = {"L": r.labels, "Path": r.paths.__getitem__, "String": r.string, "i64": r.int, "IX": r.ix.get, "IXL": r.ixl.get}
+    read: dict[str, Callable[[Any], Any]] = {
+        "L": r.labels,
+        "Path": r.paths.__getitem__,
+        "String": r.string,
+        "i64": r.int,
+        "IX": r.ix.get,
+        "IXL": r.ixl.get,
+    }
     out = set()
     for relation, op in m.marks.items():
         fields = [f for f in ROWS[op].fields if f in read]
@@ -358,10 +379,12 @@ def try_rule(
     g.hits = g.hits - known
     rng = random.Random(seed)
     seen: list[Program] = []
+    unordered = 0
     for p in candidates(s, g, everything, rng, draws):
         if isinstance(p, Failure):
             if not any(f.kind == p.kind for f in t.failures):
                 t.failures.append(p)
+            unordered += p.kind == "unordered"
             if p.kind == "malformed":
                 return t
             continue
@@ -375,4 +398,6 @@ def try_rule(
         t.candidates += 1
         if t.candidates >= wanted:
             break
+    if m.forces and not t.candidates and unordered >= 5:
+        t.failures = [Failure("senseless", f"no candidate with the new side has a legal order: {t.failures[0].message}")]
     return t

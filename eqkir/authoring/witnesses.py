@@ -141,12 +141,12 @@ class _Draw:
             case ("Permit", o, a):
                 what = self.name(o, ("approximate", "flush_to_zero", "approximate flush_to_zero"))
                 marks = dict.fromkeys(what.split(), True)
-                inner = self.p.defined.get(str(a), (a,))[0] if is_variable(a) else a
-                if isinstance(inner, tuple) and inner[0] == "Un":
-                    x = self.value(inner[2], axes, dtype)
-                    return self.k.one(ops.Unary, fn=self.name(inner[1], ("exp2", "tanh")), x=x.id, **marks)
-                if isinstance(inner, tuple) and inner[0] == "Bin":
-                    x, y = self.value(inner[2], axes, dtype), self.value(inner[3], axes, dtype)
+                what_of: Term = self.p.defined.get(str(a), [a])[0] if is_variable(a) else a
+                if isinstance(what_of, tuple) and what_of[0] == "Un":
+                    x = self.value(what_of[2], axes, dtype)
+                    return self.k.one(ops.Unary, fn=self.name(what_of[1], ("exp2", "tanh")), x=x.id, **marks)
+                if isinstance(what_of, tuple) and what_of[0] == "Bin":
+                    x, y = self.value(what_of[2], axes, dtype), self.value(what_of[3], axes, dtype)
                     return self.k.one(ops.Binary, fn="div", x=self.full(x, axes).id, y=self.full(y, axes).id, **marks)
                 raise Impossible
             case ("Red", o, c, a):

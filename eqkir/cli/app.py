@@ -241,6 +241,43 @@ def rules_explain(
     raise typer.Exit(command.explain(file, kernel, options, out, why, json))
 
 
+@rules_app.command("impact")
+def rules_impact(
+    corpus: Annotated[Path, typer.Option("--corpus", help="KIR files, or a folder of them")],
+    rule: Annotated[list[str] | None, typer.Option("--rule", metavar="NAME", help="this rule alone (repeatable)")] = None,
+    alone: Annotated[bool, typer.Option("--alone", help="also each rule with none of the others")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="write all rows to this JSON file")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="write the report as one page")] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
+    target: Target = "triton:nvidia-h200",
+    rules: Rules = None,
+    without: Without = None,
+    permit: Permit = None,
+    json: AsJson = False,
+) -> None:
+    """Measure what each rule changes: choice, cost, e-nodes, seconds. Exit status 1 when one changes nothing."""
+    from eqkir.cli import optimize as optimizing
+    from eqkir.cli import rules as command
+
+    options = optimizing.options(target=target, shapes={}, rules=rules, without=without, permit=permit, check="none")
+    raise typer.Exit(command.impact(corpus, options, rule or [], alone, out, html, jobs, json))
+
+
+@rules_app.command("test")
+def rules_test(
+    path: Annotated[Path, typer.Argument(help="a rule file")],
+    kernels: Annotated[list[Path], typer.Argument(help="KIR files, or folders of them")],
+    target: Target = "triton:nvidia-h200",
+    permit: Permit = None,
+) -> None:
+    """Lint a rule file and use it: each kernel with it and without it, verified and compared with the reference."""
+    from eqkir.cli import optimize as optimizing
+    from eqkir.cli import rules as command
+
+    options = optimizing.options(target=target, shapes={}, permit=permit, check="none")
+    raise typer.Exit(command.test(path, kernels, options))
+
+
 @rules_app.command("new")
 def rules_new(
     path: Annotated[Path, typer.Argument(help="the file to write; its stem names the ruleset")],

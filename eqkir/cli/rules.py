@@ -128,6 +128,43 @@ def explain(file: Path, kernel: str | None, options: Options, out: Path | None, 
     return 0
 
 
+def impact(
+    corpus: Path, options: Options, rules: Iterable[str], alone: bool, out: Path | None, page: Path | None, jobs: int, as_json: bool
+) -> int:
+    """What each rule changes in the kernels of a corpus; 1 when one changes nothing. Raises EqkirError."""
+    from eqkir.authoring import impact as measured
+
+    files, names = _kernels(corpus), list(rules)
+    rows = sorted(measured.impact(files, options, names, alone, jobs), key=lambda r: (r["rule"], r["kernel"]))
+    table = measured.summary(rows, options, names)
+    if out:
+        out.write_text(json.dumps({"kernels": len(files), "rules": table, "rows": rows}, indent=1, sort_keys=True) + "\n")
+    if page:
+        page.write_text(measured.page(table, len(files), options))
+    for row in table:
+        if as_json:
+            print(json.dumps(row, sort_keys=True))
+        else:
+            effect = "NO EFFECT" if row["without_effect"] else f"{row['choices_changed']} choices, {row['graphs_changed']} graphs"
+            best = f"; without it {row['largest_cost_ratio']:.3g} times the cost at {row['at']}" if row["at"] else ""
+            print(f"{row['rule']}: {row['matches']} matches in {row['kernels']} kernels; {effect}{best}")
+    return 1 if any(r["without_effect"] for r in table) else 0
+
+
+def test(path: Path, kernels: list[Path], options: Options) -> int:
+    """Lint the file, then choose each kernel with it and without it, verify and compare with the reference. Raises EqkirError."""
+    from eqkir.authoring.use import use
+
+    status = lint([path], None, False)
+    if status:
+        return status
+    for file in (x for k in kernels for x in _kernels(k)):
+        for row in use(file, path, options):
+            status |= not row.ok
+            print(row)
+    return status
+
+
 def new(path: Path, kind: str) -> int:
     """Write a template. Raises EqkirError."""
     from eqkir.authoring.templates import new as write

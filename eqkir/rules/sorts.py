@@ -121,7 +121,10 @@ class SortCheck:
                         go(x)
             else:
                 go(f)
-        given = lambda n: n.text in out if n.kind == "name" else n.kind != "list" or all(given(x) for x in n.rest)  # noqa: E731
+
+        def given(n: Node) -> bool:
+            return n.text in out if n.kind == "name" else n.kind != "list" or all(given(x) for x in n.rest)
+
         for _ in range(len(equations) + 1):
             for sides in equations:
                 if any(x.kind == "list" and x.head in self.known or given(x) for x in sides):
