@@ -60,6 +60,7 @@ def optimize(
     inputs: Annotated[
         Path | None, typer.Option("--inputs", help="JSON: kernel -> {data, scalars} of the inputs that it is checked with")
     ] = None,
+    rows: Annotated[Path | None, typer.Option("--rows", help="JSON: binding rows instead of the target family's (CPU)")] = None,
     json: AsJson = False,
 ) -> None:
     """Optimize every kernel of PATHS and emit it."""
@@ -69,7 +70,7 @@ def optimize(
     options = command.options(
         target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor,
         cost_model=cost_model, seed=seed, check=check, limits=command.parse_limits(limit or []),
-        inputs=command.read_inputs(inputs),
+        inputs=command.read_inputs(inputs), rows=rows,
     )  # fmt: skip
     raise typer.Exit(command.main(paths, out, jobs, options, json))
 

@@ -73,9 +73,10 @@ def targets(as_json: bool) -> None:
 def rules(extra: tuple[str, ...], as_json: bool) -> None:
     """List the rules by family, with their comment before => after. Raises EqkirError for a refused file."""
     from eqkir.cli.text import columns
-    from eqkir.rules.load import PERMISSIONS, load_rules
+    from eqkir.rules.load import MACHINES, PERMISSIONS, load_rules
 
-    found = [(f, r) for f in load_rules(extra, permit=PERMISSIONS) for r in f.rules]
+    files = {f.name: f for machine in MACHINES for f in load_rules(extra, permit=PERMISSIONS, machine=machine)}
+    found = [(f, r) for f in files.values() for r in f.rules]
     if as_json:
         for f, r in found:
             row = {"name": r.name, "family": r.family, "file": f.path, "line": r.line, "rewrite": r.comment, "permissions": f.permissions}

@@ -25,11 +25,13 @@ def options(
     *, target: str, shapes: Mapping[str, Any], rules: Sequence[str] | None = None, without: Sequence[str] | None = None,
     permit: Sequence[str] | None = None, extractor: str = "greedy-dag", cost_model: str = "roofline", seed: int = 0, check: str = "static",
     limits: Mapping[str, float] | None = None, inputs: Mapping[str, Mapping[str, Any]] | None = None,
+    rows: Path | None = None,
 ) -> Options:  # fmt: skip
     """Options from the command line; names are looked up now. Raises EqkirError with stage ``options`` (usage)."""
     o = Options(
         target=target, shapes=shapes, rules=tuple(rules or ()), without=_split(without), permit=_split(permit), extractor=extractor,
         cost_model=cost_model, seed=seed, check=check, limits=limits or {}, inputs=inputs or {},
+        rows="" if rows is None else str(rows.resolve()),
     )  # fmt: skip
     from eqkir.driver.validate import validate
 

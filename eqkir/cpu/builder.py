@@ -30,11 +30,15 @@ class Builder:
         self._defs: dict[int, Op] = {}
         self.prologue: list[Statement] = []
         self._global: dict[_Key, int] = {}
+        self.origin = ""  # of the operation that is being expanded
+        self.origins: dict[int, str] = {}
 
     # ---------------------------------------------------------------------------------------------- ids and blocks
     def fresh(self, t: Type) -> int:
         self._next += 1
         self.types[self._next - 1] = t
+        if self.origin:
+            self.origins[self._next - 1] = self.origin
         return self._next - 1
 
     def finish(self) -> tuple[Statement, ...]:
@@ -44,6 +48,15 @@ class Builder:
 
     def emit(self, s: Statement) -> None:
         self._blocks[-1].append(s)
+
+    @contextmanager
+    def part_of(self, origin: str) -> Iterator[None]:
+        """What is built inside is part of an operation of KIR; an empty text: of that around."""
+        saved, self.origin = self.origin, origin or self.origin
+        try:
+            yield
+        finally:
+            self.origin = saved
 
     @contextmanager
     def block(self, out: list[Statement]) -> Iterator[None]:

@@ -13,7 +13,7 @@ from eqkir.cpu.fragments import Fragment, Point, Shape, read
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.model import INDEX, Type
 from eqkir.program.abi import axis_of, parameter
-from eqkir.program.model import Let, Program, Region, Segment
+from eqkir.program.model import Let, Loop, Program, Region, Segment
 
 Value = Union[Fragment, tuple[Fragment, ...]]
 _BINARY = {"min": "minimum", "max": "maximum"}
@@ -44,8 +44,10 @@ class Context:
     values: dict[int, Value] = field(default_factory=dict)
     labels: dict[str, Lanes] = field(default_factory=dict)
     pending: dict[int, int] = field(default_factory=dict)  # values not yet whole -> alias class of a load, or -1
-    supplied: dict[int, Any] = field(default_factory=dict)  # load -> the form in which an implementation wants it
+    features: frozenset[str] = frozenset()  # of the machine
+    loops: list[Loop] = field(default_factory=list)  # around what is expanded
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run
+    origins: Mapping[int, str] = field(default_factory=dict)  # of the phase's items
 
     # ---------------------------------------------------------------------------------------------- values
     def read(self, i: int, p: Mapping[str, int], vector: str) -> int:
@@ -65,8 +67,13 @@ class Context:
     def make(self, i: int, part: Callable[[Point, str], int], alias: int = -1) -> None:
         """Value `i` from a function of point and vector label, whose parts are made when they are read. `alias`: of a load, the class of
         its view; the value is made before anything of that class is written."""
-        s = self.shape(i)
-        self.values[i] = Fragment(s, source=lambda p: part(p, s.vector))
+        s, origin = self.shape(i), self.b.origin
+
+        def source(p: Point) -> int:
+            with self.b.part_of(origin):
+                return part(p, s.vector)
+
+        self.values[i] = Fragment(s, source=source)
         self.pending[i] = alias
 
     @contextmanager
@@ -90,6 +97,10 @@ class Context:
     def force_class(self, alias: int) -> None:
         """Make the loads of an alias class whole, and what waits for them."""
         self.force([i for i, a in self.pending.items() if a == alias])
+
+    def local(self, name: str, default: int) -> int:
+        """The value of a local parameter (``implementation.parameter``) that the row binds."""
+        return self.program.options.get(name, default)
 
     def width(self, vector: str) -> int:
         return self.layout.width[vector] if vector else 1

@@ -14,7 +14,7 @@ from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.context import Context, Lanes
-from eqkir.cpu.forms import Forms
+from eqkir.cpu.forms import Forms, expand_supply
 from eqkir.cpu.implementations import of_let
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.loops import expand_loop
@@ -55,6 +55,7 @@ def _group(program: Program, segment: Segment, vector_bytes: int, forms: Forms) 
     b = Builder()
     digits: list[tuple[int, Expr]] = []
     layouts = [Layout(program, ph, vector_bytes) for ph in segment.phases]
+    origins = _origins(program, segment)
 
     def context(unit: bool, split: bool) -> Context:
         return Context(program, segment, b, layouts[0], unit, split, forms)
@@ -80,8 +81,8 @@ def _group(program: Program, segment: Segment, vector_bytes: int, forms: Forms) 
             for d in whole:
                 exact = _exact(program, d)
                 k.labels[d] = Lanes(b.const(0), -1 if not parameter(d) or exact else k.extent(axis_of(d)))
-            for phase, layout in zip(segment.phases, layouts, strict=True):
-                k.layout, k.values, k.pending, k.supplied = layout, {}, {}, {}  # ids are a phase's own
+            for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
+                k.layout, k.values, k.pending, k.origins = layout, {}, {}, origin  # ids are a phase's own
                 _block(k, phase)
         return out
 
@@ -97,7 +98,18 @@ def _group(program: Program, segment: Segment, vector_bytes: int, forms: Forms) 
     places = tuple(dict.fromkeys(s.place for s in every if isinstance(s, (Load, Write, Atomic))))
     params = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Param"))
     scalars = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Scalar"))
-    return Group(segment.group, launch, tuple(digits), stmts, program.options.get("grain", GRAIN), places, params, scalars)
+    return Group(segment.group, launch, tuple(digits), stmts, program.options.get("grain", GRAIN), places, params, scalars, b.origins)
+
+
+def _origins(program: Program, segment: Segment) -> list[dict[int, str]]:
+    """Of each phase: item -> the operation of KIR that it comes from."""
+    number = next(n for n, s in enumerate(program.segments) if s is segment)
+    out: list[dict[int, str]] = [{} for _ in segment.phases]
+    for key, text in program.origins.items():
+        n, phase, i = map(int, key.split("/"))
+        if n == number:
+            out[phase][i] = text
+    return out
 
 
 def _select(
@@ -151,11 +163,14 @@ def _block(k: Context, items: tuple[Item, ...]) -> None:
     for x in items:
         match x:
             case Let():
-                _let(k, x)
+                with k.b.part_of(k.origins.get(x.id, "")):
+                    _let(k, x)
             case Store():
-                expand_store(k, x)
+                with k.b.part_of(k.origins.get(x.value, "")):
+                    expand_store(k, x)
             case Loop():
-                expand_loop(k, x, _block)
+                with k.b.part_of(next((k.origins[c.id] for c in x.carries if c.id in k.origins), "")):
+                    expand_loop(k, x, _block)
 
 
 def _let(k: Context, x: Let) -> None:
@@ -173,6 +188,8 @@ def _let(k: Context, x: Let) -> None:
             k.make(x.id, lambda p, v: k.reads(x.args[0], p, v)[x.attrs[0]])
         case "Load":
             expand_load(k, x)
+        case "Supply":
+            expand_supply(k, x)
         case _:
             of_let(k, x).expand(k, x)
 

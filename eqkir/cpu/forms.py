@@ -1,8 +1,8 @@
 """Supply forms: a view that an implementation wants in another layout than memory has it.
 
 The panel form of a load is its value in blocks: `lanes` elements along the vector label, one block for each member of the loop's axis,
-and the blocks of one instance behind each other. An implementation names the loads that it wants so; whoever wants the same form of the
-same load gets the same panels, which are filled once a launch, in a stage of their own before the first reader, and belong to the
+and the blocks of one instance behind each other. A program says with a ``Supply`` which values are wanted so; whoever wants the same form
+of the same load gets the same panels, which are filled once a launch, in a stage of their own before the first reader, and belong to the
 invocation. Lanes beyond the extent hold zeros, so that readers need no mask.
 """
 
@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from eqkir.base.diagnostics import fail
 from eqkir.base.expr import Expr, Int, Param, atoms, ceildiv, coords, product, substitute
+from eqkir.cpu import codes
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.context import Context, Lanes
-from eqkir.cpu.layout import Layout
 from eqkir.cpu.memory import address
 from eqkir.cpu.model import INDEX, Group, Load, Op, Resource, Statement, Type, Write, statements
 from eqkir.program.abi import axis_of, traversal
-from eqkir.program.model import Item, Let, Loop, Program, Segment, Store, order_labels
+from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store
 
+#: forms by name
+FORMS = ("panels",)
 #: members of the loop's axis that one instance of a packing group takes
 STEP = 64
 
@@ -37,15 +40,13 @@ class Form:
     lanes: int
 
 
-def panel(program: Program, segment: Segment, loop: Loop, load: Let, vector: str) -> Form | None:
+def form_of(program: Program, segment: Segment, loop: Loop, load: Let | Carry, vector: str) -> Form | None:
     """The panel form of a load of a loop's body, or None where it has none: its coordinates must be those of the loop and of the vector
-    label's blocks alone, everywhere valid, of a view that nothing writes; and some instances must share it."""
-    if load.op != "Load" or loop.cond >= 0 or loop.ends or traversal(vector) != "OB" or traversal(loop.label) not in ("L1", "LC"):
+    label's blocks alone, everywhere valid, of a view that nothing writes."""
+    if not isinstance(load, Let) or load.op != "Load" or loop.cond >= 0 or loop.ends:
         return None
     view, _, ixs, _ = load.attrs
-    axes = {axis_of(vector), loop.axis}
-    named = {a for e in ixs for a in coords(e)}
-    if named != axes or set(load.dims) != {vector, loop.label} or len(load.args) > 2 or any(a.op == "dep" for e in ixs for a in atoms(e)):
+    if not along(vector, loop.label, ixs) or set(load.dims) != {vector, loop.label} or len(load.args) > 2:
         return None
     alias = program.abi.view(view).alias
     if program.abi.view(view).role != "in" or any(program.abi.view(s.view).alias == alias for s in _stores(program)):
@@ -53,30 +54,15 @@ def panel(program: Program, segment: Segment, loop: Loop, load: Let, vector: str
     valid = _definition(segment, loop, load.args[0])
     if valid is None or valid.op != "Const" or valid.attrs[0] != "true":
         return None
-    if not any(axis_of(x) not in axes for x in order_labels(segment.order)):
-        return None
     return Form(view, ixs, load.dims, load.dtype, vector, loop.label, program.lanes(vector))
 
 
-def panels(program: Program, segment: Segment, loop: Loop, args: tuple[int, ...], layout: Layout, vector: str) -> dict[int, Form]:
-    """The panel forms of the operands of a contraction along a loop that run along `vector`, by load."""
-    loads = {i.id: i for i in loop.body if isinstance(i, Let) and i.op == "Load"}
-    found: dict[int, Form] = {}
-    for a in args:
-        source = _through(loop, a)
-        if source in loads and vector in layout.dims[source]:
-            form = panel(program, segment, loop, loads[source], vector)
-            if form is not None:
-                found[source] = form
-    return found
-
-
-def _through(loop: Loop, i: int) -> int:
-    """The value behind casts."""
-    lets = {x.id: x for x in loop.body if isinstance(x, Let)}
-    while i in lets and lets[i].op == "Cast":
-        i = lets[i].args[0]
-    return i
+def along(vector: str, loop: str, ixs: tuple[Expr, ...]) -> bool:
+    """Whether an index map names the axes of a block label and of a plain loop label, and nothing else that varies."""
+    if traversal(vector) != "OB" or traversal(loop) not in ("L1", "LC"):
+        return False
+    named = {a for e in ixs for a in coords(e)}
+    return named == {axis_of(vector), axis_of(loop)} and not any(a.op == "dep" for e in ixs for a in atoms(e))
 
 
 def _stores(program: Program) -> list[Store]:
@@ -140,6 +126,7 @@ class Forms:
     def _fill(self, like: Context, form: Form, name: str) -> Group:
         """Instances are blocks times steps of the loop's axis."""
         b = Builder()
+        b.origin = like.b.origin
         block, step = b.fresh(INDEX), b.fresh(INDEX)
         digits = ((block, self._blocks(form)), (step, ceildiv(self._depth(form), STEP)))
         assumed: dict[tuple[str, int], None] = {}
@@ -153,7 +140,7 @@ class Forms:
         params = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Param"))
         scalars = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Scalar"))
         places = tuple(dict.fromkeys(s.place for s in every if isinstance(s, (Load, Write))))
-        return Group(f"fill_{name}", product([r for _, r in digits]), digits, body, 1, places, params, scalars)
+        return Group(f"fill_{name}", product([r for _, r in digits]), digits, body, 1, places, params, scalars, b.origins)
 
     def _body(
         self, like: Context, form: Form, name: str, b: Builder, at: tuple[int, int], unit: bool, assumed: dict[tuple[str, int], None]
@@ -184,13 +171,23 @@ def place(k: Context, form: Form, p: dict[str, int], depth: int, member: int) ->
     return b.bin("add", row, b.const(p[form.vector]))
 
 
-def load_panel(k: Context, x: Let, form: Form, p: dict[str, int], v: str) -> int:
-    """One part of a supplied load."""
-    b = k.b
+def expand_supply(k: Context, x: Let) -> None:
+    """A load in the form in which its reader wants it. Raises EqkirError EQK-MOJ-UNSUPPORTED where it has none."""
     assert isinstance(k.forms, Forms)
-    name = k.forms.want(k, form)
-    member = k.coordinate(axis_of(form.loop), x.dims, p, "")
-    at = place(k, form, p, k.extent(axis_of(form.loop)), member)
-    mask = k.active((form.loop,), p, v)
-    w = k.width(v)
-    return b.load(name, at, Type(x.dtype, w), mask=b.splat(mask, w) if mask >= 0 else -1)
+    load, (kind, vector) = k.layout.defs[x.args[0]], x.attrs
+    form = form_of(k.program, k.segment, k.loops[-1], load, vector) if kind in FORMS and k.loops else None
+    if form is None:
+        raise fail(codes.UNSUPPORTED, f"{load.op} of {load.dtype} in the form {kind!r}", accepted=" ".join(FORMS), stage="expand")
+    name, wanted = k.forms.want(k, form), form
+
+    def part(p: dict[str, int], v: str) -> int:
+        b = k.b
+        if v != vector:
+            return k.read(load.id, p, v)
+        member = k.coordinate(axis_of(wanted.loop), x.dims, p, "")
+        at = place(k, wanted, p, k.extent(axis_of(wanted.loop)), member)
+        mask = k.active((wanted.loop,), p, v)
+        w = k.width(v)
+        return b.load(name, at, Type(x.dtype, w), mask=b.splat(mask, w) if mask >= 0 else -1)
+
+    k.make(x.id, part)

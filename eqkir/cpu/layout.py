@@ -59,6 +59,7 @@ class Layout:
     bytes_: int
     dims: dict[int, tuple[str, ...]] = field(default_factory=dict)
     dtypes: dict[int, str] = field(default_factory=dict)
+    defs: dict[int, Let | Carry] = field(default_factory=dict)
     rank: dict[str, int] = field(default_factory=dict)  # the least is the best
     width: dict[str, int] = field(default_factory=dict)
     _demands: dict[int, set[str]] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         for x in _values(self.phase):
-            self.dims[x.id], self.dtypes[x.id] = self.program.lane_dims(x.dims), x.dtype
+            self.dims[x.id], self.dtypes[x.id], self.defs[x.id] = self.program.lane_dims(x.dims), x.dtype, x
         self._ranked()
         n = -1
         while n != (n := sum(map(len, self._demands.values()))):
@@ -87,6 +88,13 @@ class Layout:
             return self._wants[i]
         asked = [d for d in self._demands.get(i, ()) if d and d in self.dims[i]]
         return min(asked, key=self._order) if asked else SCALARS
+
+    def supply(self, i: int) -> Let | None:
+        """The supply that value `i` is, behind casts."""
+        x = self.defs[i]
+        while isinstance(x, Let) and x.op == "Cast":
+            x = self.defs[x.args[0]]
+        return x if isinstance(x, Let) and x.op == "Supply" else None
 
     def best(self, dims: tuple[str, ...]) -> str:
         """The best vector label among lane dims, or an empty text."""
@@ -161,13 +169,17 @@ class Layout:
 
     def _structured(self, x: Let | Carry, label: str) -> None:
         """A reduction or contraction: its operands run along their best label."""
-        over = tuple(dict.fromkeys(d for a in x.args for d in self.dims[a]))
-        bound = (label,) if parameter(label) else ()
-        v = self.best(tuple(dict.fromkeys((*over, *self.dims[x.id], *bound))))
+        v = self.vector(x, label)
         self._wants[x.id] = v if v in self.dims[x.id] else SCALARS
         self._ask(x.args, v)
         if isinstance(x, Carry):
             self._ask(x.inits, v)
+
+    def vector(self, x: Let | Carry, label: str) -> str:
+        """The label along which the operands of a reduction or contraction over `label` run, or an empty text."""
+        over = tuple(dict.fromkeys(d for a in x.args for d in self.dims[a]))
+        bound = (label,) if parameter(label) else ()
+        return self.best(tuple(dict.fromkeys((*over, *self.dims[x.id], *bound))))
 
     def _loop(self, x: Loop) -> None:
         for c in x.carries:

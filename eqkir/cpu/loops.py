@@ -87,10 +87,7 @@ def _for(k: Context, x: Loop, block: Block) -> None:
     b, p = k.b, step_parameter(x.label)
     chunk, members = k.program.bindings[p] if p else 1, member_labels(x.label, k.program.axis)
     lanes = any(parameter(d) for d in (x.label, *members))
-    states, around = _States(k, x), k.supplied
-    k.supplied = dict(around)
-    for c, f in states.folds:
-        k.supplied |= f.supplies(k, c, x)
+    states = _States(k, x)
     extent = k.extent(x.axis)
     begin, end = _bounds(k, x, extent, chunk)
 
@@ -103,7 +100,9 @@ def _for(k: Context, x: Loop, block: Block) -> None:
                 labels.enter_context(k.label(m, Lanes(at, count)))
             labels.enter_context(k.inside())
             states.present()
+            k.loops.append(x)
             block(k, x.body)
+            k.loops.pop()
             states.advance()
 
     exact = k.program.axis[x.axis].extent.value
@@ -120,7 +119,6 @@ def _for(k: Context, x: Loop, block: Block) -> None:
         with b.loop(b.bin("maximum", begin, whole), end) as it:
             body(it, True)
     states.finish()
-    k.supplied = around
 
 
 def _bounds(k: Context, x: Loop, extent: int, chunk: int) -> tuple[int, int]:

@@ -84,10 +84,6 @@ def expand_load(k: Context, x: Let) -> None:
     dtype = x.dtype
 
     def part(p: dict[str, int], v: str) -> int:
-        if x.id in k.supplied and v == k.supplied[x.id].vector:
-            from eqkir.cpu.forms import load_panel
-
-            return load_panel(k, x, k.supplied[x.id], p, v)
         where = address(k, view, ixs, x.dims, x.args[2:], p, v)
         valid, live = k.read(x.args[0], p, v), b.conj(k.active(x.dims, p, v), k.going(x.dims, p, v))
         known = _everywhere(k, valid)

@@ -212,7 +212,8 @@ class Resource:
 class Group:
     """`launch`: number of instances, the product of the radices. `digits`: (value id, radix) of the instance number, the last fastest; the
     ids are index values of the body. `grain`: instances that a task should have at least. `places`: views and resources that the
-    body touches; `params` and `scalars`: index parameters and scalars that it reads (its captures)."""
+    body touches; `params` and `scalars`: index parameters and scalars that it reads (its captures).
+    `origins`: value id -> the operation of KIR that it is part of, for comments and diagnostics only."""
 
     name: str
     launch: Expr
@@ -222,6 +223,7 @@ class Group:
     places: tuple[str, ...] = ()
     params: tuple[str, ...] = ()
     scalars: tuple[str, ...] = ()
+    origins: dict[int, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

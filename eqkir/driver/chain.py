@@ -45,7 +45,8 @@ class Chain:
     def target(self) -> Machine:
         from eqkir.targets import load_target
 
-        return load_target(self.options.target)
+        found = load_target(self.options.target)
+        return found.model_copy(update={"rows": self.options.rows}) if self.options.rows else found
 
     @property
     def canonical(self) -> bool:
@@ -53,6 +54,20 @@ class Chain:
         from eqkir.targets import CpuTarget
 
         return isinstance(self.target, CpuTarget)
+
+    @property
+    def machine(self) -> str:
+        """The family of machines whose rules count (`eqkir.rules.load.MACHINES`)."""
+        from eqkir.targets import CpuTarget
+
+        return "cpu" if isinstance(self.target, CpuTarget) else "gpu"
+
+    @cached_property
+    def declared(self) -> tuple[str, ...]:
+        """What the registered implementations declare, as facts of the e-graph (CPU family)."""
+        from eqkir.cpu.implementations import facts
+
+        return facts() if self.machine == "cpu" else ()
 
     @cached_property
     def provider(self) -> Provider:
@@ -136,7 +151,10 @@ class Chain:
 
         o, abstract = self.options, self.abstract
         with self.stage("saturate"):
-            s = saturate(abstract, rules=o.rules, without=o.without, permit=o.permit, limits=self.limits)
+            s = saturate(
+                abstract, rules=o.rules, without=o.without, permit=o.permit, limits=self.limits, machine=self.machine,
+                declared=self.declared,
+            )  # fmt: skip
         self.outcome.enodes = s.graph.enodes
         self.outcome.saturation = asdict(s.report)
         return s
@@ -155,7 +173,16 @@ class Chain:
         from eqkir.rules.load import load_rules
 
         o = self.options
-        return {f.name: digest("\n".join(f.commands)) for f in load_rules(o.rules, o.without, o.permit)}
+        out = {f.name: digest("\n".join(f.commands)) for f in load_rules(o.rules, o.without, o.permit, self.machine)}
+        if self.options.rows:
+            from eqkir.targets import row_text
+
+            out["rows"] = digest(row_text(self.options.rows))
+        if self.machine == "cpu":
+            from eqkir.cpu.implementations import definitions
+
+            out["declarations"] = digest(definitions())
+        return out
 
     @cached_property
     def steering(self) -> dict[str, int]:

@@ -46,6 +46,7 @@ class Options:
     limits: Mapping[str, float] = field(default_factory=dict)
     top: int = 1
     inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rows: str = ""  # a file of binding rows instead of the target's
 
     def __post_init__(self) -> None:
         if self.check not in CHECKS:
@@ -71,8 +72,9 @@ class Options:
 
     def to_json(self) -> dict[str, Any]:
         """Everything that may change the result, in a canonical order."""
+        more = {"rows": self.rows} if self.rows else {}
         return {
-            "target": self.target, "shapes": dict(sorted(self.shapes.items())), "without": sorted(self.without),
+            **more, "target": self.target, "shapes": dict(sorted(self.shapes.items())), "without": sorted(self.without),
             "permit": sorted(self.permit),
             "extractor": self.extractor, "cost_model": self.cost_model, "seed": self.seed, "limits": dict(sorted(self.limits.items())),
         }  # fmt: skip

@@ -22,12 +22,18 @@ def validate(o: Options) -> Options:
     """`o` with ``--without all`` spelled out. Raises EqkirError with stage ``options`` for an unknown target, family, permission,
     extractor, cost model or limit, and for a rule file that is refused (stage ``rules``)."""
     from eqkir.extract.cost import cost_models
+    from eqkir.extract.cpu_rows import checked
     from eqkir.extract.extractors import extractors
     from eqkir.rules.load import PERMISSIONS, load_rules
-    from eqkir.targets import load_target
+    from eqkir.targets import CpuTarget, load_target, row_templates
 
     try:
-        load_target(o.target)
+        target = load_target(o.target)
+        machine = "cpu" if isinstance(target, CpuTarget) else "gpu"
+        if o.rows and not isinstance(target, CpuTarget):
+            raise fail(codes.USAGE, f"--rows with {o.target}", accepted="a target of the CPU family", stage="options")
+        if o.rows and isinstance(target, CpuTarget):
+            checked(row_templates(o.rows), target.model_copy(update={"rows": o.rows}))
     except EqkirError as e:
         raise _usage(e) from None
     _known("extractor", o.extractor, extractors())
@@ -40,7 +46,7 @@ def validate(o: Options) -> Options:
     for r in map(Path, o.rules):
         if r.exists() and not (r.is_file() or r.is_dir()):
             raise fail(codes.USAGE, f"--rules {r}: not a regular file", accepted="a rule file or a folder", stage="options")
-    families = sorted({f.family for f in load_rules(o.rules, permit=PERMISSIONS)})
+    families = sorted({f.family for f in load_rules(o.rules, permit=PERMISSIONS, machine=machine)})
     for w in o.without:
         _known("rule family", w, [*families, ALL])
     return replace(o, without=tuple(families)) if ALL in o.without else o

@@ -77,6 +77,7 @@ class Choice:
     tried: int = 0
     rejected: list[Rejected] = field(default_factory=list)
     illegal: dict[str, int] = field(default_factory=dict)  # legality rule -> (e-node, row) pairs that it refused
+    unimplemented: list[str] = field(default_factory=list)  # CPU family: operations that rows have no implementation for, or several
 
     def to_json(self) -> dict[str, Any]:
         """For report.json: everything but the program."""
@@ -97,6 +98,7 @@ class Choice:
             "tried": self.tried,
             "rejected": [_plain(r) for r in self.rejected],
             "illegal": dict(sorted(self.illegal.items())),
+            **({"unimplemented": self.unimplemented} if self.unimplemented else {}),
         }
 
 
@@ -118,9 +120,9 @@ def problem(
     table = LabelTable(
         abstract.axes, given, extents, 1 if isinstance(target, CpuTarget) else target.warp_size, of_abstract(abstract, extents)
     )
-    legal = cpu_legality(graph, table, target) if isinstance(target, CpuTarget) else legality(graph, table, target)
+    legal = cpu_legality(graph, table, target, abstract.abi) if isinstance(target, CpuTarget) else legality(graph, table, target)
     weights = model.weights(graph, table, abstract.abi, target, legal.legal)
-    return Problem(graph, given, checked(model, weights, legal.legal), dict(weights.scale)), legal.reasons
+    return Problem(graph, given, checked(model, weights, legal.legal), dict(weights.scale), legal.notes), legal.reasons
 
 
 @dataclass(slots=True)
@@ -259,6 +261,7 @@ def choose(
     p0 = model.program(initial, target, shapes)
     pool = _ranked_pool(ch, candidates, k) if ranked_extractor else _given_order(ch, candidates)
     choice = Choice(initial, None, p0, digest(initial), p0, model.contract.unit, rows=len(p.rows), illegal=illegal)
+    choice.unimplemented = list(p.notes)
     choice.feasible_rows = len({c.row for c in candidates})
     taken: _Ranked | None = None
     digests: set[str] = set()

@@ -23,13 +23,15 @@ Path = tuple[tuple[str, str, int], ...]
 @dataclass(frozen=True, slots=True)
 class ENode:
     """`labels`: the iteration space (free and bound labels), sorted; `path`: enclosing loops (axis, label, stage), outermost first,
-    None where the node has no place of its own; `attrs`: in the order of the operation table; `kids`: class numbers."""
+    None where the node has no place of its own; `attrs`: in the order of the operation table; `kids`: class numbers; `by`: the
+    implementation that does the operation (CPU family; empty: not said)."""
 
     op: str
     labels: tuple[str, ...] | None
     path: Path | None
     attrs: tuple[Any, ...]
     kids: tuple[int, ...]
+    by: str = ""
 
 
 @dataclass

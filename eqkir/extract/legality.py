@@ -39,6 +39,7 @@ class Legality:
 
     legal: Bools
     reasons: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # CPU family: operations that rows have no implementation for, or several
 
 
 def legality(graph: FrozenGraph, table: LabelTable, target: Target) -> Legality:

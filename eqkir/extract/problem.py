@@ -27,6 +27,7 @@ class Problem:
     rows: Sequence[Row]
     weight: Floats
     scale: dict[int, Floats] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # `Legality.notes`
     _ranks: dict[int, dict[int, int]] = field(default_factory=dict, repr=False)
 
     @cached_property

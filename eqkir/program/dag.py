@@ -22,6 +22,7 @@ class RNode:
     path: Path | None
     attrs: tuple[Any, ...]
     kids: tuple[Kid, ...]
+    by: str = ""  # the implementation that does it (CPU family)
 
 
 @dataclass
@@ -61,7 +62,7 @@ def erase(dag: Dag, segments: list[SegmentDag], origin: dict[int, str]) -> tuple
             new[i] = new[flat(n.kids)[0]]
         else:
             kids = tuple(tuple(new[j] for j in k) if isinstance(k, tuple) else new[k] for k in n.kids)
-            new[i] = out.make(RNode(n.op, n.labels, n.path, n.attrs, kids))
+            new[i] = out.make(RNode(n.op, n.labels, n.path, n.attrs, kids, n.by))
         if i in origin:
             names.setdefault(new[i], origin[i])
     segs = [SegmentDag(s.mode, s.order, tuple(tuple(new[i] for i in ph) for ph in s.phases)) for s in segments]

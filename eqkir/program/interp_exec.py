@@ -219,7 +219,7 @@ class Compiler:
                 n = self.extent[axis_of(label)]
                 f = self.coordinate(axis_of(label), (label,), dims)
                 return lambda b: f(b) < n
-            case "Splat" | "Trans":
+            case "Splat" | "Trans" | "Supply":
                 return self.full(x.args[0], dims)
         return self.structured_let(x, dims)
 

@@ -13,6 +13,8 @@ op            attrs                         args -> result
 Const Scalar Index Un Bin Tri Cast Bitcast Pick Arg     as in `abstract`
 Load          (view, version, ixs, form)    valid, fill, deps…; form: ``ptr``, ``stream`` (evicted first), ``keep`` (evicted last), ``wide``
                                             (loaded by every lane that will hold a copy)
+Supply        (form, label)                 a -> the same value, in the form in which an implementation wants it (CPU family, docs/cpu.md);
+                                            vectors run along the label
 RedTree       (fn, label)                   a -> without that label: one fragment covers the axis (label ``W``), or of the block that the
                                             instance owns (``OB``)
 RedNTree      (label, Region)               idents…, elems… -> tuple
@@ -90,6 +92,7 @@ class Let:
     args: tuple[int, ...]
     dims: tuple[str, ...]
     dtype: str
+    by: str = ""  # structured operations, CPU family: the implementation that does it (empty: the one of the program's set that applies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ class Carry:
     inits: tuple[int, ...]  # values before the loop
     dims: tuple[str, ...]  # of the result; a ``lanes`` accumulator has the loop's label besides
     dtype: str
+    by: str = ""  # as of a let
 
 
 @dataclass(frozen=True, slots=True)

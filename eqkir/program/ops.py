@@ -33,6 +33,7 @@ LETS: dict[str, OpSpec] = {
     "Bitcast": OpSpec(("dtype",), (1, 1)),
     "Pick": OpSpec(("int",), (1, 1)),
     "Load": OpSpec(("name", "version", "ixs", "form"), (2, None), (STRUCTURED,)),
+    "Supply": OpSpec(("form", "name"), (1, 1), (STRUCTURED,)),
     "RedTree": OpSpec(("fn", "label"), (1, 1), (STRUCTURED,)),
     "RedNTree": OpSpec(("label", "region"), (2, None), (STRUCTURED,)),
     "Scan": OpSpec(("fn", "label"), (1, 1), (STRUCTURED,)),
@@ -57,6 +58,9 @@ def label_of(op: str, attrs: tuple[Any, ...]) -> str:
     kinds = LETS[op].attrs
     return str(attrs[kinds.index("label")]) if "label" in kinds else ""
 
+
+#: lets that an implementation may do (`Let.by`); so may every carry but ``Phi``
+IMPLEMENTED = ("RedTree", "RedNTree", "Scan", "ScanN", "ConWhole", "ConAccWhole")
 
 #: lets of a combine region
 REGION_LETS: dict[str, OpSpec] = {

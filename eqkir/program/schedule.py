@@ -307,7 +307,8 @@ class Phase:
             attrs = n.attrs
         elif op == "RedNLoop":
             attrs = (n.attrs[0], region_of(self.dag, i, self.abi))
-        return Carry(self.fresh(i), op, attrs, tuple(self.ids[k] for k in body), tuple(self.ids[k] for k in outer), dims, self.dtype[i])
+        args, inits = tuple(self.ids[k] for k in body), tuple(self.ids[k] for k in outer)
+        return Carry(self.fresh(i), op, attrs, args, inits, dims, self.dtype[i], n.by)
 
     def node(self, i: int) -> list[Item]:
         n = self.dag.nodes[i]
@@ -356,12 +357,12 @@ class Phase:
             args = tuple(self.ids[k] for k in (*ids, *elems))
         elif op == "Pick":
             dims = self.dims_of_value(body[0])
-        key = (op, attrs, args, dims, self.dtype[i], self.home[i])
+        key = (op, attrs, args, dims, self.dtype[i], self.home[i], n.by)
         if key in self.known:  # one value, once: states read as `FState` and as `FForm` make equal nodes
             self.ids[i] = self.known[key]
             return []
         self.known[key] = self.fresh(i)
-        return [Let(self.ids[i], op, attrs, args, dims, self.dtype[i])]
+        return [Let(self.ids[i], op, attrs, args, dims, self.dtype[i], n.by)]
 
     def dims_of_value(self, i: int) -> tuple[str, ...]:
         n = self.dag.nodes[i]

@@ -29,7 +29,7 @@ def expanded(p: Phase, i: int) -> list[Item]:
     out: list[Item] = []
 
     def let(op: str, attrs: tuple[Any, ...], xs: tuple[int, ...], d: tuple[str, ...], dtype: str) -> int:
-        out.append(Let(p.new(), op, attrs, xs, d, dtype))
+        out.append(Let(p.new(), op, attrs, xs, d, dtype, n.by if op in ("Scan", "ScanN") else ""))
         return p.next - 1
 
     def local() -> list[int]:

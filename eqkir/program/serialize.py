@@ -77,7 +77,8 @@ def _attr(kind: str, a: Any) -> Any:
 
 def _head(x: Let | Carry, table: dict[str, OpSpec]) -> dict[str, Any]:
     attrs = [_attr(k, a) for k, a in zip(table[x.op].attrs, x.attrs, strict=True)]
-    return {"op": x.op, "attrs": attrs, "args": list(x.args), "dims": list(x.dims), "dtype": x.dtype}
+    out = {"op": x.op, "attrs": attrs, "args": list(x.args), "dims": list(x.dims), "dtype": x.dtype}
+    return {**out, "by": x.by} if x.by else out
 
 
 def _let(x: Let, table: dict[str, OpSpec]) -> dict[str, Any]:
@@ -233,15 +234,16 @@ def _dtype(r: Reader) -> str:
 
 
 def _read_let(r: Reader, table: dict[str, OpSpec]) -> Let:
-    r.keys(("let", "op", "attrs", "args", "dims", "dtype"))
+    r.keys(("let", "op", "attrs", "args", "dims", "dtype", "by"), optional=("by",))
     op, attrs, args = _read_head(r, table)
-    return Let(r.at("let").integer(), op, attrs, args, r.at("dims").strs(), _dtype(r.at("dtype")))
+    return Let(r.at("let").integer(), op, attrs, args, r.at("dims").strs(), _dtype(r.at("dtype")), r.get("by", "").text())
 
 
 def _read_carry(r: Reader) -> Carry:
-    r.keys(("carry", "op", "attrs", "args", "inits", "dims", "dtype"))
+    r.keys(("carry", "op", "attrs", "args", "inits", "dims", "dtype", "by"), optional=("by",))
     op, attrs, args = _read_head(r, CARRIES)
-    return Carry(r.at("carry").integer(), op, attrs, args, r.at("inits").ints(), r.at("dims").strs(), _dtype(r.at("dtype")))
+    dims, dtype = r.at("dims").strs(), _dtype(r.at("dtype"))
+    return Carry(r.at("carry").integer(), op, attrs, args, r.at("inits").ints(), dims, dtype, r.get("by", "").text())
 
 
 def _read_item(r: Reader, depth: int) -> Item:

@@ -11,7 +11,7 @@ at the end of their path (children in `outer` are read where the loop starts).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 BASE: Final = ("String", "i64")
@@ -28,6 +28,7 @@ class Row:
     loop: bool = False
     outer: tuple[int, ...] = ()  # indices into the children (F / FL fields in order)
     region: tuple[int, ...] = ()  # children that are closed combine regions
+    by: str = ""  # this row is the operation of that name, done by the implementation that its first field names
 
     @property
     def attr_fields(self) -> tuple[int, ...]:
@@ -115,6 +116,15 @@ FWState L Path K i64 FL FL F realises=WState outer=0
 FReady i64 F
 """)  # fmt: skip
 
+#: a value in the form in which an implementation wants an operand: form, label along which vectors run; and each structured operation once
+#: more with the name of the implementation that does it (``FRedTreeBy``)
+SUPPLY: Final = _rows("F", "FSupply L Path String String F")
+IMPLEMENTED: Final = [
+    replace(r, name=f"{r.name}By", fields=("String", *r.fields), by=r.name)
+    for r in REALISED
+    if r.name.startswith(("FRed", "FCon", "FScan")) and r.name != "FConst"
+]
+
 OTHER: Final = (
     _rows("VL", "VNil\nVCons V VL") + _rows("FL", "FNil\nFCons F FL") + _rows("AL", "ANil\nACons String AL")
     + _rows("IXL", "INil\nICons IX IXL\nILSub String String IXL")
@@ -126,6 +136,6 @@ OTHER: Final = (
     + _rows("SG", "Seg String T S") + _rows("SGL", "SGNil\nSGCons SG SGL")
 )  # fmt: skip
 
-ROWS: Final[dict[str, Row]] = {r.name: r for r in (*ABSTRACT, *REALISED, *OTHER)}
+ROWS: Final[dict[str, Row]] = {r.name: r for r in (*ABSTRACT, *REALISED, *SUPPLY, *IMPLEMENTED, *OTHER)}
 #: sorts whose classes an extractor chooses from
 REALISED_SORTS: Final = ("F", "FL", "S", "T", "SG", "SGL")

@@ -228,6 +228,8 @@ def let_fault(x: Let, args: list[str]) -> str:
             return "" if args[0] == "bool" and args[1] == args[2] == x.dtype != "tuple" else f"select {shown}"
         case "Tri":
             return "" if x.attrs[0] == "fma" and args[0] in ARITHMETIC and set(args) == {x.dtype} else f"{x.attrs[0]} {shown}"
+        case "Supply":
+            return "" if args[0] == x.dtype != "tuple" and x.attrs[1] in x.dims else shown
         case "Cast":
             return "" if x.attrs[0] == x.dtype != "tuple" and args[0] in NUMPY else shown
         case "Bitcast":

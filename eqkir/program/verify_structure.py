@@ -22,6 +22,7 @@ from eqkir.program.abi import (
 from eqkir.program.model import Carry, Let, Loop, Program, Region, Store, order_labels
 from eqkir.program.ops import (
     CARRIES,
+    IMPLEMENTED,
     IMPLS,
     INITS,
     LETS,
@@ -137,10 +138,12 @@ def check_stage(phase: Phase, say: Report) -> None:
             case Let():
                 if i.op not in LETS or stage not in LETS[i.op].stages:
                     say(f"{i.op} is no operation of the {stage} stage", at.pointer)
+                _implemented(phase, i, i.op in IMPLEMENTED, say, at.pointer)
             case Loop():
                 for c in i.carries:
                     if c.op not in CARRIES or stage not in CARRIES[c.op].stages:
                         say(f"{c.op} is no carry of the {stage} stage", at.pointer)
+                    _implemented(phase, c, c.op != "Phi", say, at.pointer)
                 if i.cond >= 0 and any(c.op != "Phi" for c in i.carries):
                     say("a while loop carries states alone", at.pointer, "Phi")
                 if i.stages != 1 and stage != "legal" or i.stages < 1:
@@ -245,6 +248,12 @@ def check_names(phase: Phase, say: Report) -> None:
             known = {"sym": symbols, "coord": p.axis, "param": p.bindings}.get(a.op)
             if (known is not None and name not in known) or a.op == "lid" or (a.op == "dep" and not 0 <= name < deps):
                 say(f"an index expression uses {a.op} {name}, which does not exist", at.pointer)
+
+
+def _implemented(phase: Phase, x: Let | Carry, structured: bool, say: Report, pointer: str) -> None:
+    """An operation is done by a member of the program's set of implementations, and only a structured one is."""
+    if x.by and (not structured or x.by not in phase.program.implementations):
+        say(f"{x.op} by {x.by}", pointer, " ".join(phase.program.implementations) if structured else "no implementation")
 
 
 # ------------------------------------------------------------------------------------------------ structured operations

@@ -1,9 +1,9 @@
 """Rule files: a header, named rules, and nothing that could run anything.
 
 A file is egglog text of `rule`, `rewrite`, `birewrite` and `relation` commands. Its header is ``; key: value`` lines (name, family,
-version, permissions, claim, removes); every rule carries ``:name`` and stands under a comment ``; before => after``. Files from strangers
-are data: other commands (input, include, run, push, extract, panics …), other actions and other primitives are refused, and so is whatever
-does not fit the vocabulary.
+version, permissions, claim, machine, removes); every rule carries ``:name`` and stands under a comment ``; before => after``. Files from
+strangers are data: other commands (input, include, run, push, extract, panics …), other actions and other primitives are refused, and so is
+whatever does not fit the vocabulary.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ E_CLASH = register(
     "EQK-RUL-011", "name that is taken", "A relation has a name that neither the vocabulary nor a primitive nor another loaded file uses."
 )
 
+#: families of machines
+MACHINES = ("gpu", "cpu")
 #: rulesets of the vocabulary itself
 RESERVED = frozenset({"place", "load", "load-sets"})
 FILES = 200
@@ -89,6 +91,7 @@ class RuleFile:
     rules: tuple[Rule, ...]
     removes: tuple[str, ...] = ()  # names of rules of other files that are left out
     relations: tuple[Node, ...] = field(default=(), compare=False, repr=False)
+    machine: str = ""  # the family of machines that it is for (`MACHINES`); empty: all
 
     @property
     def rulesets(self) -> tuple[str, ...]:
@@ -119,6 +122,8 @@ def parse(text: str, path: str) -> RuleFile:
     perms = _words(header.get("permissions", ""))
     if not set(perms) <= set(PERMISSIONS):
         raise err(E_PERMIT, f"unknown permission in {' '.join(perms)[:80]!r}", None, f"none, {', '.join(PERMISSIONS)}")
+    if header.get("machine", MACHINES[0]) not in MACHINES:
+        raise err(E_HEADER, f"no family of machines is called {header['machine'][:60]!r}", None, " ".join(MACHINES))
     rules, relations = [], []
     for n, comment in zip(nodes, _comments(nodes, comments), strict=True):
         body = text[n.start : n.end]
@@ -138,7 +143,7 @@ def parse(text: str, path: str) -> RuleFile:
     return RuleFile(
         path, header["name"], header["family"], header.get("version", "1"), perms, header.get("claim", ""),
         tuple([c for _, c in relations] + [r.text for r in rules]), tuple(rules), _words(header.get("removes", "")),
-        tuple(n for n, _ in relations),
+        tuple(n for n, _ in relations), header.get("machine", ""),
     )  # fmt: skip
 
 
@@ -261,9 +266,11 @@ def _find(extra: Iterable[Path | str]) -> list[Path]:
     return out
 
 
-def load_rules(extra: Iterable[Path | str] = (), without: Iterable[str] = (), permit: Iterable[str] = ()) -> list[RuleFile]:
-    """The shipped rule files and `extra` (files or folders), less the families in `without` and the rules that a file in `extra` removes.
-    A file with the name of a loaded one replaces it. Raises EqkirError."""
+def load_rules(
+    extra: Iterable[Path | str] = (), without: Iterable[str] = (), permit: Iterable[str] = (), machine: str = MACHINES[0]
+) -> list[RuleFile]:
+    """The shipped rule files and `extra` (files or folders) for a family of machines, less the families in `without` and the rules that a
+    file in `extra` removes. A file with the name of a loaded one replaces it. Raises EqkirError."""
     files: dict[str, RuleFile] = {}
     granted = set(permit)
     shipped, given = sorted(data_dir("rulesets").glob("*.egg")), _find(extra)
@@ -276,6 +283,7 @@ def load_rules(extra: Iterable[Path | str] = (), without: Iterable[str] = (), pe
             if not _remove(files, name):
                 raise EqkirError(Diagnostic(E_REMOVES, f"no rule {name[:60]!r}", file=f.path, line=1, stage="rules"))
         files[f.name] = f
+    files = {n: f for n, f in files.items() if f.machine in ("", machine)}
     families = {f.family for f in files.values()}
     for w in without:
         if w not in families:

@@ -11,7 +11,7 @@ import os
 import resource
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,10 +22,13 @@ from eqkir.extract.graph import FrozenGraph
 from eqkir.program.abstract import Abstract
 from eqkir.program.table import REALISED_SORTS, ROWS
 from eqkir.rules.forks import Child
-from eqkir.rules.load import RuleFile, load_rules
+from eqkir.rules.load import MACHINES, RuleFile, load_rules
 from eqkir.rules.sorts import E_EGG
 
 E_WORKER = register("EQK-SAT-001", "saturation worker died", "The worker ended before P0 was loaded; nothing could be saved.")
+
+#: the family whose rules say which implementation does an operation
+IMPLEMENT = "implement"
 
 Stop = Literal["saturated", "enodes", "matches", "iterations", "seconds", "memory", "error", "killed"]
 
@@ -182,7 +185,7 @@ def _attempt(
     run = _Run(program, files, limits)
     run.families = [f for f in run.families if f not in broken]
     steer = steering(program)
-    shipped = {p.stem for p in data_dir("rulesets").glob("*.egg")}
+    shipped = {"declarations", *(p.stem for p in data_dir("rulesets").glob("*.egg"))}
     pause = 0.5 if {f.name for f in files} <= shipped else 0.1  # rules from outside may end the worker at any time
     trouble = "; ".join(f"family {f} was left out: {m}" for f, m in sorted(broken.items()))
     with session() as engine:
@@ -240,12 +243,18 @@ def saturate(
     without: Iterable[str] = (),
     permit: Iterable[str] = (),
     limits: Limits | None = None,
+    machine: str = MACHINES[0],
+    declared: Sequence[str] = (),
 ) -> Saturated:
-    """Saturate in a worker process. Raises EqkirError for a rule file that is refused, or when the worker died before P0 was loaded."""
+    """Saturate in a worker process, with the rules for a family of machines. `declared`: commands that state facts, made from the
+    declarations of implementations; they count where the family `implement` does. Raises EqkirError for a rule file that is refused, or
+    when the worker died before P0 was loaded."""
     import egglog.bindings  # noqa: F401  (imported before the fork, so that workers share it)
 
     lim = limits or Limits()
-    files = load_rules(rules, without, permit)
+    files = load_rules(rules, without, permit, machine)
+    if declared and any(f.family == IMPLEMENT for f in files):
+        files.append(RuleFile("declarations", "declarations", "facts", "1", (), "", tuple(declared), ()))
     child = Child(_worker, program, files, lim)
     here = child.connection
     best: tuple[FrozenGraph, Report] | None = None

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from eqkir.program.table import ABSTRACT, REALISED, ROWS
+from eqkir.program.table import ABSTRACT, ROWS
 from eqkir.rules.reader import read_nodes
 
 Kind = Literal["constructor", "request", "relation", "function", "primitive"]
 #: relations and functions that describe the source: written by encode, read by rules
 SOURCE = frozenset(
     "axlab coordlab lab looped chunked whole single sliced oneslice member bundle inslice loopable slices unordered step-block step-chunk "
-    "step-whole step-narrow step-met counted narrowslices shared private VEC INST dmax late early consumer1 vdt verlab alias".split()
+    "step-whole step-narrow step-met counted narrowslices shared private VEC INST dmax late early consumer1 vdt verlab alias does".split()
 )
 #: the facts that may be written beside relations of the file itself
-WRITABLE = frozenset({"plan", "base", "en", "orders", "binds", "narrows"})
+WRITABLE = frozenset({"plan", "base", "en", "orders", "binds", "narrows", "formed"})
 UNIT = "Unit"
 
 
@@ -82,4 +82,4 @@ def what_it_is(name: str) -> str:
     """A constructor's part in the vocabulary, in words."""
     if name not in ROWS:
         return "request"
-    return "abstract value" if ROWS[name] in ABSTRACT else "realised value" if ROWS[name] in REALISED else "other term"
+    return "abstract value" if ROWS[name] in ABSTRACT else "realised value" if ROWS[name].sort == "F" else "other term"

@@ -14,7 +14,7 @@ E_COMMAND = register(
     "EQK-RUL-003",
     "command not allowed in a rule file",
     "A rule file holds rule, rewrite, birewrite and relation commands. Actions are union, let, facts of the file's own relations, "
-    "and plan, base, en, orders, binds and narrows; primitives are those of docs/rules.md.",
+    "and plan, base, en, orders, binds, narrows and formed; primitives are those of docs/rules.md.",
 )
 E_EGG = register(
     "EQK-RUL-008",

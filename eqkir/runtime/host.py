@@ -134,7 +134,7 @@ class _Host:
         self.add("    try:", f"        _key = ({', '.join(keys)}{',' if keys else ''})", "        _plan = _PLANS.get(_key)")
         self.add("    except _AttributeError:", "        _plan = None")
         self.add("    if _plan is None:", f"        _plan = _make({', '.join(arguments)})")
-        self.add("        if _len(_PLANS) >= 256:", "            _PLANS.clear()", "        _PLANS[_key] = _plan")
+        self.add("        _keep(_PLANS, _key, _plan)")
         for v in self.views:
             n = self.v[v["name"]]
             self.add(f"    {n}_p, {n}_r = {n}.__array_interface__['data']")

@@ -33,6 +33,9 @@ NAMES: Final = {
 MASK: Final = (1 << 64) - 1
 #: bytes of views that a task has at least: fewer take less time than handing a task out
 TASK_BYTES: Final = 8192
+#: plans, and bytes of their workspaces, that a kernel keeps for later calls; the newest plan is kept whatever it needs
+KEPT_PLANS: Final = 256
+KEPT_BYTES: Final = 1 << 28
 #: bytes of views from which a call is certain to outlast the waking of threads
 EAGER_BYTES: Final = 1 << 18
 
@@ -66,6 +69,7 @@ class Plan:
         self._words = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self._words) if words[0] else 0
         self.frames: list[Frame] = []
+        self.frame_bytes = sum(size + align for _, size, align in resources)
 
     def frame(self) -> Frame:
         """A frame that no other call uses."""
@@ -73,6 +77,21 @@ class Plan:
             return self.frames.pop()
         except IndexError:
             return Frame(self.template, self.resources)
+
+
+def keep(plans: dict[Any, Plan], key: Any, plan: Plan) -> None:
+    """Add a plan to the kept ones; the oldest go until they are at most `KEPT_PLANS` with at most `KEPT_BYTES` of workspaces.
+
+    Calls that still use a plan hold it themselves.
+    """
+    kept = list(plans.items())  # other threads may add and remove
+    held = plan.frame_bytes + sum(p.frame_bytes * len(p.frames) for _, p in kept)
+    for n, (old, p) in enumerate(kept):
+        if held <= KEPT_BYTES and len(kept) - n < KEPT_PLANS:
+            break
+        plans.pop(old, None)
+        held -= p.frame_bytes * len(p.frames)
+    plans[key] = plan
 
 
 class Bound:
@@ -126,7 +145,7 @@ class NativeKernel:
         space: dict[str, Any] = {
             "_PLANS": self._plans, "_POOL": self.pool, "_RUN": self.pool.run, "_Plan": Plan, "_Bound": Bound, "_ENTRIES": entries,
             "_check": self._check, "_written": self._written, "_span": span, "_stages": stages, "_MASK": MASK,
-            "_ValueError": ValueError, "_AttributeError": AttributeError, "_len": len,
+            "_ValueError": ValueError, "_AttributeError": AttributeError, "_keep": keep,
             "_ENCODE": [encoder(f"{self.name}: {s['name']}", s["dtype"]) for s in self.told["scalars"]],
         }  # fmt: skip
         exec(compile(host_source(self.told), f"<host of {self.name}>", "exec"), space)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eqkir.runtime.libraries import library as loaded
 
-STATE_BYTES: Final = 8 * (64 + 3 * 1024)
+STATE_BYTES: Final = 8 * (64 + 1024)
 _POOLS: dict[str, Pool] = {}
 _LOCK = threading.Lock()
 
@@ -62,8 +62,8 @@ class Pool:
         return f
 
     def renew(self) -> None:
-        """A fresh state without workers; the memory of the old one stays, for calls that still use it."""
-        view = ctypes.c_char.from_buffer(mmap.mmap(-1, STATE_BYTES))
+        """A fresh state without workers, which a fork copies, not shares; the memory of the old one stays, for calls that still use it."""
+        view = ctypes.c_char.from_buffer(mmap.mmap(-1, STATE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         self._states.append(view)
         self.state = ctypes.addressof(view)
         self.started = self.threads == 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, Union
 
 from pydantic import ValidationError
@@ -30,6 +31,12 @@ MALFORMED = register(
     "EQK-TARGET-FILE",
     "malformed target description",
     "A target file must have exactly the fields of `eqkir.targets.Target`, with positive rates and limits.",
+)
+
+ROWS = register(
+    "EQK-TARGET-ROWS",
+    "unreadable row file",
+    "A file of binding rows is a JSON object without repeated keys; docs/cpu.md and docs/targets.md say what it holds.",
 )
 
 #: providers that are planned and refused by name, so that the message can say so
@@ -105,10 +112,36 @@ def _provider(text: str) -> str:
     return str(data.get("provider", "")) if isinstance(data, dict) else ""
 
 
-@cache
+def row_text(name: str) -> str:
+    """The text of the row file ``rows/<name>.json``, or of the user's file where `name` ends in ``.json``. Raises EqkirError
+    EQK-TARGET-ROWS."""
+    try:
+        file = Path(name) if name.endswith(".json") else _folder("rows").joinpath(f"{name}.json")
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as e:
+        raise fail(ROWS, f"{name}: {e}", accepted="a JSON file", stage="target") from None
+
+
 def row_templates(name: str) -> Any:
-    """The parsed row file ``rows/<name>.json``. Raises FileNotFoundError."""
-    return json.loads(_folder("rows").joinpath(f"{name}.json").read_text(encoding="utf-8"))
+    """The parsed row file of that name (`row_text`). Raises EqkirError EQK-TARGET-ROWS, also for an object that gives a key twice."""
+    return _templates(row_text(name), name)
+
+
+@lru_cache(maxsize=16)
+def _templates(text: str, name: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [k for k, _ in pairs]
+        if twice := sorted({k for k in keys if keys.count(k) > 1}):
+            raise fail(ROWS, f"{name}: {twice[0]!r} is given twice in one object", accepted="one owner of a binding", stage="target")
+        return dict(pairs)
+
+    try:
+        data = json.loads(text, object_pairs_hook=once)
+    except ValueError as e:
+        raise fail(ROWS, f"{name}: {e}", accepted="JSON", stage="target") from None
+    if not isinstance(data, dict):
+        raise fail(ROWS, f"{name}: no object", accepted="an object of rows", stage="target")
+    return data
 
 
 __all__ = [
@@ -121,5 +154,6 @@ __all__ = [
     "load_target",
     "parse_target",
     "row_templates",
+    "row_text",
     "target_names",
 ]

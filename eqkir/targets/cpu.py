@@ -18,6 +18,10 @@ _V3 = ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe")
 LEVELS = {"x86-64-v4": (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), "x86-64-v3": _V3}
 
 
+#: features that an implementation may declare that it needs
+FEATURES = ("avx512_vnni", "avx512_bf16")
+
+
 class CpuTarget(BaseModel):
     """One CPU as one provider sees it."""
 
@@ -39,6 +43,7 @@ class CpuTarget(BaseModel):
     loads_per_clock: float = Field(gt=0)
     stores_per_clock: float = Field(gt=0)
     latency_clocks: float = Field(gt=0)  # of a dependent floating-point operation
+    features: tuple[str, ...] = ()  # instructions beyond the level that implementations may ask for, as the kernel names them (`FEATURES`)
     op_slots: dict[str, float]  # function -> slots; "default" for the rest
 
     # fragments (limits of the expansion)
@@ -60,6 +65,12 @@ class CpuTarget(BaseModel):
     def _whole(self) -> CpuTarget:
         if "default" not in self.op_slots or min(self.op_slots.values()) <= 0:
             raise ValueError("op_slots needs a positive 'default' and positive values")
+        return self
+
+    @model_validator(mode="after")
+    def _known(self) -> CpuTarget:
+        if unknown := sorted(set(self.features) - set(FEATURES)):
+            raise ValueError(f"features: {unknown[0]} is none of {' '.join(FEATURES)}")
         return self
 
     @property
@@ -84,14 +95,19 @@ class CpuTarget(BaseModel):
         return int(value) if isinstance(value, int) else int(value.removesuffix("v")) * self.vector_bytes // 4
 
 
-@cache
-def host_level() -> str:
-    """The highest level of `LEVELS` that this machine has, or an empty text."""
+def _flags() -> set[str]:
+    """Features of this machine, as the kernel names them; none where it does not say."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return ""
-    flags = set(next((line.split(":", 1)[1] for line in text.splitlines() if line.startswith("flags")), "").split())
+        return set()
+    return set(next((line.split(":", 1)[1] for line in text.splitlines() if line.startswith("flags")), "").split())
+
+
+@cache
+def host_level() -> str:
+    """The highest level of `LEVELS` that this machine has, or an empty text."""
+    flags = _flags()
     if platform.machine() not in ("x86_64", "AMD64"):
         return ""
     return next((level for level, needs in LEVELS.items() if flags.issuperset(needs)), "")
@@ -101,6 +117,7 @@ def native(base: CpuTarget) -> CpuTarget:
     """This machine: its own cores and caches, the compiler told ``native``, all else as in `base`."""
     changed: dict[str, object] = {"name": "native", "title": f"this machine, like {base.title}", "cpu": "native"}
     changed["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    changed["features"] = tuple(f for f in FEATURES if f in _flags())
     for level, field in ((2, "l2_bytes"), (3, "l3_bytes")):
         size = _cache_bytes(level)
         if size:

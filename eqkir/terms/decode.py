@@ -45,7 +45,7 @@ class _Decoder:
                 r = self.value(n.kids[0])
             else:
                 kids: tuple[Kid, ...] = tuple(self.items(k) if self.g.sorts[k] == "FL" else self.value(k) for k in n.kids)
-                r = self.dag.make(RNode(n.op, n.labels, n.path, n.attrs, kids))
+                r = self.dag.make(RNode(n.op, n.labels, n.path, n.attrs, kids, n.by))
             self.memo[c] = r
             self.open.discard(c)
             self.dtypes.setdefault(r, self.g.dtypes[c])

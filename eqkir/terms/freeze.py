@@ -155,7 +155,8 @@ class _Reader:
                     else:
                         kids.append((sort, v))
                 else:
-                    out.setdefault((row.sort, r.output), []).append(ENode(row.name, labels, path, tuple(attrs), tuple(kids)))
+                    by = attrs.pop(0) if row.by else ""
+                    out.setdefault((row.sort, r.output), []).append(ENode(row.by or row.name, labels, path, tuple(attrs), tuple(kids), by))
         return out
 
 
@@ -202,7 +203,9 @@ def _reach(classes: dict[Class, list[ENode]], root: Class) -> dict[Class, list[E
 
 def _colours(classes: dict[Class, list[ENode]]) -> dict[Class, int]:
     """A colour a class from structure alone (partition refinement on sorted signatures); equal colours mean bisimilar classes."""
-    text = {c: [str((n.op, n.labels, n.path, tuple(map(str, n.attrs)))) for n in ns] for c, ns in classes.items()}
+    text = {
+        c: [str((n.op, n.labels, n.path, tuple(map(str, n.attrs)), *([n.by] if n.by else []))) for n in ns] for c, ns in classes.items()
+    }
     rank = {t: i for i, t in enumerate(sorted({t for ts in text.values() for t in ts}))}
     static = {c: [rank[t] for t in ts] for c, ts in text.items()}
     colour = dict.fromkeys(classes, 0)
@@ -228,7 +231,7 @@ def freeze(engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None =
     top = next(x.output for x in r.rows("NSGL") if r.int(x.inputs[0]) == root)
     classes = _reach(_productive(r.classes()), ("SGL", top))
     colour = _colours(classes)
-    signature = lambda n: (n.op, n.labels or (), n.path or (), tuple(map(str, n.attrs)), tuple(colour[k] for k in n.kids))  # noqa: E731
+    signature = lambda n: (n.op, n.labels or (), n.path or (), tuple(map(str, n.attrs)), tuple(colour[k] for k in n.kids), n.by)  # noqa: E731
     number: dict[Class, int] = {}
     order: list[Class] = []
     sorted_nodes: dict[Class, list[ENode]] = {}
@@ -249,7 +252,9 @@ def freeze(engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None =
         return tuple(names.setdefault(x.value, f"f{len(names)}") if isinstance(x, _Key) else x for x in xs)
 
     final = [
-        tuple(dict.fromkeys(ENode(n.op, n.labels, n.path, attrs(n.attrs), tuple(number[k] for k in n.kids)) for n in sorted_nodes[c]))  # type: ignore[index]
+        tuple(
+            dict.fromkeys(ENode(n.op, n.labels, n.path, attrs(n.attrs), tuple(number[k] for k in n.kids), n.by) for n in sorted_nodes[c])  # type: ignore[index]
+        )
         for c in order
     ]
     g = FrozenGraph(final, [c[0] for c in order], [""] * len(order), 0)

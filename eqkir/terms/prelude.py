@@ -11,7 +11,7 @@ from typing import Final
 from eqkir.program.table import ABSTRACT, ROWS, Row
 
 SORTS: Final = ("IX", "IXL", "AL", "Path", "V", "VL", "St", "G", "GL", "F", "FL", "S", "T", "SG", "SGL")
-FAMILIES: Final = ("regroup", "own", "narrow", "realize", "access", "algebra")
+FAMILIES: Final = ("regroup", "own", "narrow", "realize", "access", "algebra", "implement")
 REQUESTS: Final = {
     "At": (("L", "Path", "i64", "V"), "F"),
     "Here": (("L", "Path", "i64", "V"), "F"),
@@ -64,6 +64,8 @@ _TABLES: Final = """
 (function vdt (String) String :no-merge)   ; dtype of a view
 (function verlab (String i64) L :no-merge) ; labels of the ordered loops inside which a version of a view lives
 (function alias (String) String :no-merge) ; alias class of a view
+(relation does (String String String String)) ; an implementation, an operation that it does, the forms of the first two operands
+(relation formed (String F L Path String)) ; a form that a value has, its labels, its position, the label along which vectors run
 ; derived facts
 (function ixf (IX) L :no-merge) (function ixfL (IXL) L :no-merge)
 (function flab (V) L :no-merge) (function flabL (VL) L :no-merge)
@@ -236,8 +238,6 @@ _FACTS: Final = """
 (rule ((= s (APar a b)) (onephase a) (onephase b)) ((onephase s)) :ruleset facts)
 ; the context of a body: a shared bound axis is traversed as the context says, a private one by any enabled label
 (rule ((bind v x c) (shared c) (lab c l) (set-contains x l)) ((binds v x c l x)) :ruleset facts)
-; inside a loop between bounds, another operation over the axis starts from the loop over all its members
-(rule ((bind v x c) (shared c) (step-narrow l m) (set-contains x m)) ((binds v x c l (set-insert (set-remove x m) l))) :ruleset facts)
 (rule ((bind v x c) (private c) (loopable c) (lab c l) (en l)) ((binds v x c l (set-insert x l))) :ruleset facts)
 ; the members of a slice: as the context takes slices
 (rule ((bind v x c) (member c l m) (set-contains x l)) ((binds v x c m (set-insert x m))) :ruleset facts)

@@ -113,6 +113,9 @@ def signatures(dag: Dag, dtype: dict[int, str], canonical: bool = False) -> dict
     out: dict[int, int] = {}
     for i, n in enumerate(dag.nodes):
         kids = tuple(tuple(out[j] for j in k) if isinstance(k, tuple) else out[k] for k in n.kids)
+        if n.op == "FSupply":  # the value itself
+            out[i] = kids[0]
+            continue
         key = _key(i, n, kids, dtype.get(i, ""))
         if canonical and key == (i,) and n.op in FRAGMENTS and n.path:
             loop = tuple(map(str, n.path[-1][:2])) if n.op.endswith("Loop") else ()
@@ -124,7 +127,7 @@ def signatures(dag: Dag, dtype: dict[int, str], canonical: bool = False) -> dict
                 tuple(map(_wide_text, loop)),
                 kids,
             )
-        out[i] = table.setdefault(key, len(table))
+        out[i] = table.setdefault((n.by, key) if n.by and key[0] != "any order" else key, len(table))
     return out
 
 

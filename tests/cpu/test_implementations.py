@@ -11,13 +11,14 @@ from eqkir.base.dtypes import identity
 from eqkir.cpu import implementations
 from eqkir.cpu.context import Context
 from eqkir.cpu.expand import expand
-from eqkir.cpu.forms import Form
-from eqkir.cpu.implementations import Declaration, registered
+from eqkir.cpu.implementations import Declaration, Operation, registered
 from eqkir.cpu.model import Op, statements
 from eqkir.cpu.verify import verify
 from eqkir.program.abi import parameter
 from eqkir.program.model import Carry, Loop
+from eqkir.program.verify import verify as program_verify
 
+from .programs import operations, unsaid
 from .test_tasks import chain_of, compared
 
 
@@ -26,11 +27,8 @@ class OneByOne:
 
     declaration = Declaration("one_by_one", "reduction along a loop", ("RedLoop",), "any tree of the operation's combine")
 
-    def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
-        return x.dtype == "f32"
-
-    def supplies(self, k: Context, x: Carry, loop: Loop) -> dict[int, Form]:
-        return {}
+    def applies(self, o: Operation) -> bool:
+        return o.dtype == "f32"
 
     def start(self, k: Context, x: Carry, loop: Loop) -> tuple[int, ...]:
         start = k.b.const(identity(x.attrs[0], x.dtype), x.dtype)
@@ -63,7 +61,7 @@ def third_party(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("third_party")
 def test_a_unit_from_outside_expands_where_the_set_names_it() -> None:
     c = chain_of("softmax_f32", target="mojo:x86-64-v4")
-    p = replace(c.program, implementations=("one_by_one",), bindings={**c.program.bindings, "B:i0": 2, "C:c0": 4})
+    p = replace(unsaid(c.program), implementations=("one_by_one",), bindings={**c.program.bindings, "B:i0": 2, "C:c0": 4})
     tasks = expand(p, 64)
     assert verify(tasks) == []
     slices = [s for st in tasks.stages for g in st for s in statements(g.body) if isinstance(s, Op) and s.op == "Slice"]
@@ -77,7 +75,15 @@ def test_a_unit_from_outside_expands_where_the_set_names_it() -> None:
 def test_anything_but_one_member_that_applies_is_refused(names: tuple[str, ...]) -> None:
     c = chain_of("softmax_f32", target="mojo:x86-64-v4")
     with pytest.raises(EqkirError, match="EQK-MOJ-UNSUPPORTED"):
-        expand(replace(c.program, implementations=names), 64)
+        expand(replace(unsaid(c.program), implementations=names), 64)
+
+
+def test_what_the_program_says_is_expanded_and_nothing_else() -> None:
+    c = chain_of("softmax_f32", target="mojo:x86-64-v4")
+    assert {x.by for x in operations(c.program)} == {"reduce_loop"} and expand(c.program, 64)
+    with pytest.raises(EqkirError, match="EQK-MOJ-UNSUPPORTED"):
+        expand(replace(c.program, implementations=("scan_fragment",)), 64)
+    assert [d.code for d in program_verify(replace(c.program, implementations=("scan_fragment",)))]
 
 
 def test_every_declaration_names_operations_and_a_kind_of_its_own() -> None:

@@ -15,14 +15,13 @@ from eqkir.program.interp import Buffer
 from eqkir.program.model import Carry, Let, Loop, Program, Store
 from eqkir.program.verify import verify as program_verify
 
+from .programs import PANELS, supplied
 from .test_tasks import chain_of, compared
-
-PANELS = ("reduce_fragment", "reduce_loop", "contract_fragment", "contract_panels")
 
 
 def paneled(program: Program, **bindings: int) -> TaskProgram:
     """The program with its contractions from panels."""
-    return expand(replace(program, implementations=PANELS, bindings={**program.bindings, **bindings}), 64)
+    return expand(replace(supplied(program), bindings={**program.bindings, **bindings}), 64)
 
 
 def test_a_contraction_reads_panels_that_an_earlier_stage_fills() -> None:

@@ -11,7 +11,7 @@ from eqkir.emit.mojo.native import Native, write
 from eqkir.emit.mojo.pool import pool_library
 from eqkir.program.abi import Abi, ScalarParam, SymbolParam, ViewParam
 
-HEAD = '@export\ndef {}(ctx: Int, lo: Int, hi: Int, thread: Int) abi("C"):\n'
+HEAD = '@export\ndef {}(ctx: Int, lo: Int, hi: Int) abi("C"):\n'
 HEAD += "    var w = Pointer[Int, MutAnyOrigin](unsafe_from_address=ctx)\n"
 POINTER = "    var {} = Pointer[{}, MutAnyOrigin](unsafe_from_address=w[unsafe_offset={}])\n"
 N = Sym("N")

@@ -12,7 +12,9 @@ import pytest
 from eqkir.base.diagnostics import EqkirError
 from eqkir.emit.mojo import build as B
 from eqkir.emit.mojo import toolchain
+from eqkir.emit.mojo.artifact import emit
 from eqkir.emit.mojo.build import Built, Module, build, build_one, key_of
+from tests.cpu.test_tasks import chain_of
 
 pytestmark = [pytest.mark.compile, pytest.mark.skipif(not toolchain.available(), reason="no Mojo compiler")]
 
@@ -21,7 +23,7 @@ def module(n: int, body: str = "") -> Module:
     return Module(f"m{n}", f'@export\ndef kt_f(x: Int) abi("C") -> Int:\n{body}    return x + {n}\n')
 
 
-BAD = module(7, "    # from /kernels/0/body/3\n    var y = nothing_of_this_name\n    # from /kernels/0/body/4\n")
+BAD = module(7, "    # from k %a k.py:3\n    var y = nothing_of_this_name  # or so\n    # from k %b k.py:4\n")
 
 
 def refused(found: Built | EqkirError) -> Any:
@@ -33,7 +35,22 @@ def test_a_failure_is_that_of_its_module(tmp_path: Path) -> None:
     first, bad, last = build([module(1), BAD, module(2)], "native", folder=tmp_path)
     assert isinstance(first, Built) and isinstance(last, Built) and first.symbol("kt_f") != last.symbol("kt_f")
     d = refused(bad)
-    assert d.code == "EQK-MOJ-COMPILE" and "nothing_of_this_name" in d.message and d.pointer == "/kernels/0/body/3"
+    assert d.code == "EQK-MOJ-COMPILE" and "nothing_of_this_name" in d.message and d.message.endswith("(from k %a k.py:3)")
+
+
+def test_code_that_calls_a_function_of_no_library_is_refused(tmp_path: Path) -> None:
+    call = module(3, '    _ = external_call["__truncsfbf2", Int](x)\n')
+    (found,) = build([call], "native", folder=tmp_path)
+    assert refused(found).code == "EQK-MOJ-LINK" and "__truncsfbf2" in refused(found).message
+    assert isinstance(build_one(module(4, '    _ = external_call["sched_yield", Int32]()\n'), "native", folder=tmp_path), Built)
+
+
+def test_an_error_in_emitted_text_names_the_operation_of_kir(tmp_path: Path) -> None:
+    """softmax with its exponential misspelled: the message names the operation that has it, wherever the line stands."""
+    text = emit(chain_of("softmax_f32").initial, 32).module.text
+    assert text.count("# from softmax_f32 %v9 normalize.py:16\n") >= 1
+    (found,) = build([Module("softmax", text.replace("eqk_exp_f32", "nothing_of_this_name"))], "native", folder=tmp_path)
+    assert refused(found).message.endswith("(from softmax_f32 %v9 normalize.py:16)")
 
 
 def test_what_was_compiled_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,6 +211,52 @@ def test_a_hundred_thousand_calls_leak_nothing(folder: Path) -> None:
     assert int(out) < 200  # pages
 
 
+def test_kept_workspaces_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls on many shapes keep neither all plans nor all workspaces; a plan that is larger than the bound is kept alone."""
+    monkeypatch.setattr(native, "KEPT_PLANS", 8)
+    monkeypatch.setattr(native, "KEPT_BYTES", 1 << 16)
+    k = load(folder / "staged")
+
+    def right(n: int) -> None:
+        x = np.arange(n)
+        y = np.zeros_like(x)
+        k(x, y)
+        assert np.array_equal(y, np.roll(x, -6) + 6)
+
+    for n in range(1, 40):
+        right(n)
+    assert len(k._plans) == 8
+    for n in range(900, 940):  # 16 n bytes of workspace each
+        right(n)
+    assert sum(p.frame_bytes * len(p.frames) for p in k._plans.values()) <= 1 << 16 and len(k._plans) > 1
+    right(1 << 14)
+    assert len(k._plans) == 1
+    bound = k.bind(np.arange(900), y := np.zeros(900, np.int64))
+    right(1 << 14)
+    bound()
+    assert np.array_equal(y, np.roll(np.arange(900), -6) + 6)
+
+
+def test_a_fork_shares_no_state_of_the_pool(folder: Path) -> None:
+    """What a child writes to its pool's words, the parent's workers do not see."""
+    child(
+        """
+        import ctypes
+        k = load(folder + "/staged"); X = np.arange(500); Y = np.zeros_like(X); k(X, Y)
+        words = ctypes.c_int64 * 64
+        state = words.from_address(k.pool.state); before = list(state)[32:]
+        pid = os.fork()
+        if pid == 0:
+            for n in range(64):
+                state[n] = -1
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0 and list(state)[32:] == before
+        k(X, Y); assert (Y == np.roll(X, -6) + 6).all()
+        """,
+        folder, EQKIR_NUM_THREADS="3",
+    )  # fmt: skip
+
+
 def test_loading_and_calling_need_ctypes_and_numpy_alone(folder: Path) -> None:
     out = child(
         """

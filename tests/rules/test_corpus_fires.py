@@ -44,6 +44,7 @@ WITNESSES = {
     "adamw_f32": "fused multiply and subtract",
     "mla_decode_bf16": "contractions that start at a sum",
     "csr_spmv_f32": "members counted from where a group starts",
+    "jagged_softmax_f32": "loops between bounds in which another operation goes over all members",
     "moe_grouped_gemm_bf16": "groups that a block of rows meets",
     "sliding_mean_f32": "loads filled with what a select puts beside them",
     "instance_norm_f32": "loops of a store that change places",

@@ -3,12 +3,15 @@
 An implementation of a *let* expands a whole operation on a fragment; an implementation of a *carry* says how its state starts, steps once
 for each chunk of its loop, and ends. Third parties register theirs under the entry point group ``eqkir.cpu.implementations``; each entry
 is an object of one of the two protocols.
+
+Which one does an operation is chosen in the e-graph (`rulesets/cpu.egg`, from the facts that `facts` states) and stands in the program
+(`Let.by`, `Carry.by`). The expansion does what stands there; of an operation of which nothing is said (P0) it takes the only one that
+applies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Protocol, Union, runtime_checkable
@@ -16,32 +19,18 @@ from typing import Protocol, Union, runtime_checkable
 from eqkir.base.diagnostics import fail
 from eqkir.cpu import codes
 from eqkir.cpu.context import Context
-from eqkir.cpu.forms import Form
+from eqkir.cpu.implementations.declaration import PLAIN, Declaration, Operation, Parameter
+from eqkir.program.abi import parameter
 from eqkir.program.model import Carry, Let, Loop
-
-
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """What an implementation says of itself.
-
-    `name`: its identity, in reports and cache keys, with `version`; `kind`: implementations of one kind exclude each other in a row's set;
-    `ops`: operations of `program.model` that it realises; `relation`: how results may differ from the operation's, in words of
-    docs/numerics.md. Operands in any form are read by way of the context, scratch is what `expand` allocates.
-    """
-
-    name: str
-    kind: str
-    ops: tuple[str, ...]
-    relation: str
-    version: int = 1
+from eqkir.program.ops import label_of
 
 
 @runtime_checkable
 class LetImplementation(Protocol):
     declaration: Declaration
 
-    def applies(self, k: Context, x: Let) -> bool:
-        """Whether it takes this operation with its operands, types and bindings."""
+    def applies(self, o: Operation) -> bool:
+        """Whether it takes this operation of its `ops`, with features and forms that it declares."""
 
     def expand(self, k: Context, x: Let) -> None:
         """Define the value ``x.id`` in the context."""
@@ -51,11 +40,8 @@ class LetImplementation(Protocol):
 class CarryImplementation(Protocol):
     declaration: Declaration
 
-    def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
-        """Whether it takes this carry with its operands, types and bindings."""
-
-    def supplies(self, k: Context, x: Carry, loop: Loop) -> Mapping[int, Form]:
-        """Loads of the loop's body that it wants in a form: coordinated by the expansion, once for all who want the same."""
+    def applies(self, o: Operation) -> bool:
+        """Whether it takes this operation of its `ops`, with features and forms that it declares."""
 
     def start(self, k: Context, x: Carry, loop: Loop) -> tuple[int, ...]:
         """Variables of its state, initialised, before the loop."""
@@ -100,19 +86,69 @@ def declarations() -> dict[str, Declaration]:
     return {i.declaration.name: i.declaration for i in registered()}
 
 
+def facts() -> tuple[str, ...]:
+    """What the rules of `rulesets/cpu.egg` read: who takes which operation, with operands in which forms; by name."""
+    out = []
+    for d in sorted(declarations().values(), key=lambda d: d.name):
+        for op in d.ops:
+            for forms in d.forms:
+                words = " ".join(json.dumps(w) for w in (d.name, op, *(f or "-" for f in forms)))
+                out.append(f"(rule () ((does {words})) :ruleset facts)")
+    return tuple(out)
+
+
+def definitions() -> str:
+    """All declarations as text, versions included: what caches are keyed by."""
+    return "\n".join(str(d) for _, d in sorted(declarations().items()))
+
+
+def takes(i: Implementation, o: Operation) -> bool:
+    """Whether an implementation does this operation: what its declaration says, and what it says itself."""
+    d = i.declaration
+    return o.op in d.ops and o.forms in d.forms and o.features.issuperset(d.features) and i.applies(o)
+
+
+# ------------------------------------------------------------------------------------------------ of a program's operations
+def operation(k: Context, x: Let | Carry, loop: Loop | None = None) -> Operation:
+    """An operation of a program as implementations see it."""
+    bound = loop.label if loop is not None else label_of(x.op, x.attrs)
+    labels = tuple(dict.fromkeys((*x.dims, bound)))
+    args = x.args[len(x.args) // 2 :] if x.op == "RedNTree" else x.args[: 2 if x.op.startswith("Con") else None]
+    forms = [s.attrs[0] if (s := k.layout.supply(a)) else PLAIN for a in args[:2]]
+    return Operation(
+        x.op, tuple(a for a in x.attrs if isinstance(a, str) and a != bound), tuple(k.layout.dtypes[a] for a in args), x.dtype,
+        tuple(sorted(labels)), bound, {t: k.program.lanes(t) if parameter(t) else 1 for t in labels},
+        (forms[0], forms[1] if len(forms) > 1 else PLAIN), k.features, k.layout.bytes_, k.program.options,
+    )  # fmt: skip
+
+
 def of_let(k: Context, x: Let) -> LetImplementation:
-    """The one implementation of a let. Raises EqkirError EQK-MOJ-UNSUPPORTED when none applies, or several do."""
-    return _one(x, [i for i in selected(k) if isinstance(i, LetImplementation) and x.op in i.declaration.ops and i.applies(k, x)])
+    """The implementation of a let. Raises EqkirError EQK-MOJ-UNSUPPORTED when the program names none and not exactly one applies."""
+    found = _of(k, x, [i for i in selected(k) if isinstance(i, LetImplementation)], None)
+    assert isinstance(found, LetImplementation)
+    return found
 
 
 def of_carry(k: Context, x: Carry, loop: Loop) -> CarryImplementation:
-    """The one implementation of a carry. Raises EqkirError EQK-MOJ-UNSUPPORTED when none applies, or several do."""
-    takes = [i for i in selected(k) if isinstance(i, CarryImplementation) and x.op in i.declaration.ops]
-    return _one(x, [i for i in takes if i.applies(k, x, loop)])
+    """The implementation of a carry. Raises EqkirError EQK-MOJ-UNSUPPORTED when the program names none and not exactly one applies."""
+    found = _of(k, x, [i for i in selected(k) if isinstance(i, CarryImplementation)], loop)
+    assert isinstance(found, CarryImplementation)
+    return found
 
 
-def _one[T: Implementation](x: Let | Carry, found: list[T]) -> T:
+def _of(k: Context, x: Let | Carry, members: list[Implementation], loop: Loop | None) -> Implementation:
+    if x.by:  # what was chosen
+        found = [i for i in members if i.declaration.name == x.by and x.op in i.declaration.ops]
+    else:
+        o = operation(k, x, loop)
+        found = [i for i in members if takes(i, o)]
     if len(found) != 1:
-        names = ", ".join(i.declaration.name for i in found) or "none"
+        names = x.by or ", ".join(i.declaration.name for i in found) or "none"
         raise fail(codes.UNSUPPORTED, f"{x.op} of {x.dtype}: {names}", accepted="exactly one implementation", stage="expand")
     return found[0]
+
+
+__all__ = [
+    "CarryImplementation", "Declaration", "Implementation", "LetImplementation", "Operation", "Parameter", "PLAIN", "declarations",
+    "definitions", "facts", "of_carry", "of_let", "operation", "own", "registered", "selected", "takes",
+]  # fmt: skip

@@ -4,10 +4,9 @@ element of it. Along the reduced label itself vectors run only where it is the b
 from __future__ import annotations
 
 from eqkir.cpu.context import Context
-from eqkir.cpu.forms import Form, panels
 from eqkir.cpu.fragments import Fragment, Shape
-from eqkir.cpu.implementations import Declaration
-from eqkir.cpu.implementations.reductions import folded, operand_vector
+from eqkir.cpu.implementations.declaration import PLAIN, Declaration, Operation, Parameter
+from eqkir.cpu.implementations.reductions import folded, halved, operand_vector
 from eqkir.program.abi import parameter
 from eqkir.program.model import Carry, Let, Loop
 
@@ -27,13 +26,18 @@ class _Products:
         k = self.k
         return k.b.splat(k.b.const(0, self.x.dtype), self.width)
 
-    def add(self, p: dict[str, int], acc: int) -> int:
-        """The accumulator at a point with the products of all present members."""
+    @property
+    def members(self) -> range:
+        """First lanes of what one step adds: members, or vectors of them."""
+        n = self.k.program.lanes(self.label) if parameter(self.label) else 1
+        return range(0, n, self.k.width(self.label) if self.inner else 1)
+
+    def add(self, p: dict[str, int], acc: int, first: int = 0, of: int = 1) -> int:
+        """The accumulator at a point with the products of all present members; of those at `first`, `first` + `of`, … alone."""
         k, label = self.k, self.label
-        n = k.program.lanes(label) if parameter(label) else 1
         a, c = self.x.args[:2]
         zero = self.zero()
-        for at in range(0, n, k.width(label) if self.inner else 1):
+        for at in self.members[first::of]:
             q = {**p, label: at}
             live = k.active((label,), q, self.v) if parameter(label) else -1
             new = k.product_sum(acc, k.read(a, q, self.v), k.read(c, q, self.v), self.x.dtype)
@@ -61,7 +65,7 @@ class ContractFragment:
         "contract_fragment", "contraction of fragments", ("ConWhole", "ConAccWhole"), "products rounded or exact, any tree"
     )
 
-    def applies(self, k: Context, x: Let) -> bool:
+    def applies(self, o: Operation) -> bool:
         return True
 
     def expand(self, k: Context, x: Let) -> None:
@@ -73,27 +77,38 @@ class ContractFragment:
         k.make(x.id, lambda p, _: f.total(p, f.add(p, f.zero()), init))
 
 
+#: accumulators of one element, among which the members of a step are dealt out
+REPLICAS = Parameter("replicas", (1, 2, 4))
+
+
 class ContractLoop:
-    """A contraction along a loop."""
+    """A contraction along a loop. ``replicas``: accumulators of an element, so that one step need not wait for itself."""
 
-    declaration = Declaration("contract_loop", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree")
+    declaration = Declaration(
+        "contract_loop", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree",
+        parameters=(REPLICAS,),
+    )  # fmt: skip
 
-    def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
+    def applies(self, o: Operation) -> bool:
         return True
-
-    def supplies(self, k: Context, x: Carry, loop: Loop) -> dict[int, Form]:
-        return {}
 
     def start(self, k: Context, x: Carry, loop: Loop) -> tuple[int, ...]:
         f = _Products(k, x, loop.label)
-        init = x.inits[0] if x.inits else None
+        init = x.inits[0] if x.inits and not f.inner else None
         return tuple(
-            k.b.var(f.zero() if init is None or f.inner else k.b.splat(k.read(init, p, f.shape.vector), f.width)) for p in f.shape.points()
+            k.b.var(f.zero() if init is None or r else k.b.splat(k.read(init, p, f.shape.vector), f.width))
+            for p in f.shape.points()
+            for r in range(self._replicas(k, f))
         )
+
+    def _replicas(self, k: Context, f: _Products) -> int:
+        return min(k.local(self.declaration.parameter("replicas"), REPLICAS.domain[0]), len(f.members))
 
     def step(self, k: Context, x: Carry, loop: Loop, state: tuple[int, ...]) -> None:
         f = _Products(k, x, loop.label)
-        new = [f.add(p, k.b.get(s)) for p, s in zip(f.shape.points(), state, strict=True)]
+        n = self._replicas(k, f)
+        points = ((p, r) for p in f.shape.points() for r in range(n))
+        new = [f.add(p, k.b.get(s), r, n) for (p, r), s in zip(points, state, strict=True)]
         for s, value in zip(state, new, strict=True):
             k.b.set(s, value)
 
@@ -101,8 +116,10 @@ class ContractLoop:
         f = _Products(k, x, loop.label)
         init = x.inits[0] if x.inits and f.inner else None
         out = Fragment(f.shape)
-        for p, s in zip(f.shape.points(), state, strict=True):
-            out.parts[f.shape.key(p)] = f.total(p, k.b.get(s), init)
+        n = self._replicas(k, f)
+        for at, p in enumerate(f.shape.points()):
+            (acc,) = halved([(k.b.get(s),) for s in state[at * n : at * n + n]], lambda s, t: (k.b.bin("add", s[0], t[0]),))
+            out.parts[f.shape.key(p)] = f.total(p, acc, init)
         k.values[x.id] = out
 
 
@@ -111,15 +128,12 @@ class ContractPanels(ContractLoop):
     behind what the step before read."""
 
     declaration = Declaration(
-        "contract_panels", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree"
-    )
+        "contract_panels", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree",
+        forms=(("panels", PLAIN), (PLAIN, "panels")), parameters=(REPLICAS,),
+    )  # fmt: skip
 
-    def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
-        return bool(self.supplies(k, x, loop))
-
-    def supplies(self, k: Context, x: Carry, loop: Loop) -> dict[int, Form]:
-        f = _Products(k, x, loop.label)
-        return panels(k.program, k.segment, loop, x.args, k.layout, f.v) if f.v and not f.inner else {}
+    def applies(self, o: Operation) -> bool:
+        return True
 
 
 ALL = (ContractFragment(), ContractLoop(), ContractPanels())

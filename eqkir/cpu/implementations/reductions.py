@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 
 from eqkir.base.dtypes import identity
 from eqkir.cpu.context import Context
-from eqkir.cpu.forms import Form
 from eqkir.cpu.fragments import Fragment, Shape
-from eqkir.cpu.implementations import Declaration
+from eqkir.cpu.implementations.declaration import Declaration, Operation
 from eqkir.cpu.model import Type
 from eqkir.program.abi import parameter
 from eqkir.program.model import Carry, Let, Loop
@@ -84,7 +83,7 @@ class Reduction:
 
     declaration = Declaration("reduce_fragment", "reduction of a fragment", ("RedTree",), "any tree of the operation's combine")
 
-    def applies(self, k: Context, x: Let) -> bool:
+    def applies(self, o: Operation) -> bool:
         return True
 
     def expand(self, k: Context, x: Let) -> None:
@@ -102,7 +101,7 @@ class GenericReduction:
         "reduce_fragment_generic", "generic reduction of a fragment", ("RedNTree",), "any tree of the operation's combine"
     )
 
-    def applies(self, k: Context, x: Let) -> bool:
+    def applies(self, o: Operation) -> bool:
         return True
 
     def expand(self, k: Context, x: Let) -> None:
@@ -121,11 +120,8 @@ class Accumulators:
 
     declaration = Declaration("reduce_loop", "reduction along a loop", ("RedLoop", "RedNLoop"), "any tree of the operation's combine")
 
-    def applies(self, k: Context, x: Carry, loop: Loop) -> bool:
+    def applies(self, o: Operation) -> bool:
         return True
-
-    def supplies(self, k: Context, x: Carry, loop: Loop) -> dict[int, Form]:
-        return {}
 
     def _combine(self, k: Context, x: Carry) -> Combine:
         if x.op == "RedLoop":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eqkir.cpu.context import Context
 from eqkir.cpu.fragments import Fragment, Shape
-from eqkir.cpu.implementations import Declaration
+from eqkir.cpu.implementations.declaration import Declaration, Operation
 from eqkir.cpu.model import Type
 from eqkir.program.abi import parameter
 from eqkir.program.model import Let
@@ -15,7 +15,7 @@ class Scan:
 
     declaration = Declaration("scan_fragment", "scan of a fragment", ("Scan", "ScanN"), "from left to right")
 
-    def applies(self, k: Context, x: Let) -> bool:
+    def applies(self, o: Operation) -> bool:
         return True
 
     def expand(self, k: Context, x: Let) -> None:
@@ -58,7 +58,7 @@ class Last:
 
     declaration = Declaration("last_of_fragment", "last member of a fragment", ("Last",), "exact")
 
-    def applies(self, k: Context, x: Let) -> bool:
+    def applies(self, o: Operation) -> bool:
         return True
 
     def expand(self, k: Context, x: Let) -> None:

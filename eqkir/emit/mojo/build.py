@@ -27,17 +27,25 @@ from eqkir.emit.mojo.ops import prelude
 
 #: no contraction: a product and a sum are fused where KIR fuses them and nowhere else
 FLAGS: Final = ("--fp-mode", "contract=off", "--optimization-level", "3", "--debug-level", "none")
+LINK: Final = ("-flavor", "gnu", "-shared", "-z", "now", "-z", "relro", "-z", "defs", "--warn-unresolved-symbols")
+#: what code may call: the C library's. Conversions and arithmetic of a compiler's own runtime library are not there for it
+PROVIDED: Final = frozenset({
+    "memcpy", "memmove", "memset", "memcmp", "syscall", "sched_yield", "pthread_create", "pthread_join", "pthread_sigmask", "fegetround",
+    "fesetround",
+})  # fmt: skip
 #: part of every key: a change of how libraries are made or found
-FORMAT: Final = 1
+FORMAT: Final = 2
 #: modules of one run of the compiler
 BATCH: Final = 24
 _TOP = re.compile(r"\bkt_(?=\w)")
+_UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 _LINE = re.compile(r"^.*?([\w.]+):(\d+):\d+: (?:error|note): (.*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """`text`: Mojo definitions, exported ones marked ``@export``; comments ``# from POINTER`` say where the lines below come from."""
+    """`text`: Mojo definitions, exported ones marked ``@export``; comments ``# from …`` say of which operation of KIR a line
+    and those below it are part."""
 
     name: str
     text: str
@@ -158,7 +166,7 @@ def _compile(batch: list[tuple[str, Module]], cpu: str, triple: str, folder: Pat
         code, message = error
         key, module = batch[0]
         failed[key] = EqkirError(
-            Diagnostic(code, f"{module.name}: {message}", pointer=_origin(message, text), stage="build", details={"text": text})
+            Diagnostic(code, f"{module.name}: {message}{_origin(message, text)}", stage="build", details={"text": text})
         )
         return
     half = len(batch) // 2
@@ -177,9 +185,11 @@ def _run(work: Path, text: str, cpu: str, triple: str, seconds: float) -> tuple[
         return toolchain.ABORT, f"the compiler ended with {end.code}: {_tail(end.text)}"
     if end.code or not (work / "batch.o").is_file():
         return toolchain.COMPILE, _errors(end.text)
-    end = toolchain.run("lld", ["-flavor", "gnu", "-shared", "-z", "now", "-z", "relro", "batch.o", "-o", "batch.so"], work, seconds)
+    end = toolchain.run("lld", [*LINK, "batch.o", "-o", "batch.so"], work, seconds)
     if end.code is None or end.code:
         return toolchain.LINK, _tail(end.text)
+    if unknown := sorted(set(_UNDEFINED.findall(end.text)) - PROVIDED):
+        return toolchain.LINK, f"the code calls {', '.join(unknown)}, which no library of the process provides"
     return None
 
 
@@ -203,11 +213,11 @@ def _errors(text: str) -> str:
 
 
 def _origin(message: str, text: str) -> str:
-    """The pointer of the last comment ``# from POINTER`` at or above the line that a message names."""
+    """From where the line comes that a message names: what the last comment ``# from …`` at or above it says."""
     found = re.search(r"line (\d+):", message)
     lines = text.split("\n")[: int(found[1])] if found else []
     for line in reversed(lines):
         at = line.rfind("# from ")
         if at >= 0:
-            return line[at + len("# from ") :].strip()
+            return f" (from {line[at + len('# from ') :].strip()})"
     return ""

@@ -10,13 +10,13 @@
 #  40 busy       not zero while a call runs; a second one then runs by itself on its own thread
 #  48 workers    number of workers that were started
 #  49 live       number of those that have not ended
-#  64 …          one thread identifier for each worker, then one record (state, number) for each
+#  64 …          one thread identifier for each worker
 #
 # A plan is: stages, whether sleeping workers are woken at once (otherwise when the stage has taken longer than waking them does), then for each
 # stage: groups, tasks, and for each group: address of the task function, instances, instances of a task, number of its first task. Task
-# functions are called with (context, first instance, end, thread), thread 0 being the caller's.
+# functions are called with (context, first instance, end).
 
-comptime TaskFn = def(Int, Int, Int, Int) thin abi("C") -> None
+comptime TaskFn = def(Int, Int, Int) thin abi("C") -> None
 comptime P64 = Pointer[Int64, MutAnyOrigin]
 comptime SPIN = 3000
 comptime LATE = Int64(15000)  # clocks
@@ -83,13 +83,13 @@ def kt_strict_float():
 
 
 @always_inline
-def kt_call(address: Int64, context: Int64, lo: Int, hi: Int, thread: Int):
+def kt_call(address: Int64, context: Int64, lo: Int, hi: Int):
     var a = address
-    Pointer(to=a).unsafe_bitcast[TaskFn]()[](Int(context), lo, hi, thread)
+    Pointer(to=a).unsafe_bitcast[TaskFn]()[](Int(context), lo, hi)
 
 
 @always_inline
-def kt_task(stage: P64, context: Int64, number: Int64, thread: Int):
+def kt_task(stage: P64, context: Int64, number: Int64):
     var groups = Int(stage[unsafe_offset=0])
     var g = 0
     while g + 1 < groups and stage[unsafe_offset=2 + 4 * (g + 1) + 3] <= number:
@@ -101,12 +101,12 @@ def kt_task(stage: P64, context: Int64, number: Int64, thread: Int):
     var hi = lo + grain
     if end < hi:
         hi = end
-    kt_call(r[unsafe_offset=0], context, Int(lo), Int(hi), thread)
+    kt_call(r[unsafe_offset=0], context, Int(lo), Int(hi))
 
 
 # Take one task and run it; False where none is left. What is read before the exchange belongs to the generation that the exchange confirms.
 @always_inline
-def kt_step(st: P64, thread: Int) -> Bool:
+def kt_step(st: P64) -> Bool:
     var t = kt_get(st, 0)
     var number = t & LOW
     if (t >> 32) & 1 != 0 or number >= kt_get(st, 33):
@@ -115,19 +115,17 @@ def kt_step(st: P64, thread: Int) -> Bool:
     var context = kt_get(st, 34)
     var seen = t
     if st.unsafe_bitcast[Atomic[Int64]]()[].compare_exchange(seen, t + 1):
-        kt_task(P64(unsafe_from_address=Int(stage)), context, number, thread)
+        kt_task(P64(unsafe_from_address=Int(stage)), context, number)
         _ = Atomic[Int64].fetch_add(st.unsafe_offset(8), 1)
     return True
 
 
-def kt_worker(record: Int) abi("C") -> Int:
-    var r = P64(unsafe_from_address=record)
-    var st = P64(unsafe_from_address=Int(r[unsafe_offset=0]))
-    var thread = Int(r[unsafe_offset=1])
+def kt_worker(state: Int) abi("C") -> Int:
+    var st = P64(unsafe_from_address=state)
     kt_strict_float()
     var spins = 0
     while kt_get(st, 24) == 0:
-        if kt_step(st, thread):
+        if kt_step(st):
             spins = 0
             continue
         kt_pause()
@@ -153,11 +151,8 @@ def kt_start(state: Int, workers: Int) abi("C") -> Int:
     _ = external_call["pthread_sigmask", Int32](Int32(2), Pointer(to=full), Pointer(to=before))
     var count = 0
     for k in range(min(workers, WORKERS)):
-        var record = st.unsafe_offset(64 + WORKERS + 2 * k)
-        record[unsafe_offset=0] = Int64(state)
-        record[unsafe_offset=1] = Int64(k + 1)
         _ = Atomic[Int64].fetch_add(st.unsafe_offset(49), 1)
-        var rc = external_call["pthread_create", Int32](st.unsafe_offset(64 + k), Int(0), kt_worker, record)
+        var rc = external_call["pthread_create", Int32](st.unsafe_offset(64 + k), Int(0), kt_worker, state)
         if rc != 0:
             _ = Atomic[Int64].fetch_add(st.unsafe_offset(49), -1)
             break
@@ -184,7 +179,7 @@ def kt_stop(state: Int) abi("C"):
 def kt_alone(stage: P64, context: Int64):
     for g in range(Int(stage[unsafe_offset=0])):
         var r = stage.unsafe_offset(2 + 4 * g)
-        kt_call(r[unsafe_offset=0], context, 0, Int(r[unsafe_offset=1]), 0)
+        kt_call(r[unsafe_offset=0], context, 0, Int(r[unsafe_offset=1]))
 
 
 @always_inline
@@ -202,7 +197,7 @@ def kt_together(st: P64, stage: P64, context: Int64, eager: Bool):
         kt_futex(st, 129, 1 << 30)
         asleep = False
     var start = kt_clock()
-    while kt_step(st, 0):
+    while kt_step(st):
         if asleep and kt_clock() - start > LATE:
             kt_futex(st, 129, 1 << 30)
             asleep = False

@@ -3,7 +3,8 @@
 A group becomes one exported function ``kt_<group>(ctx, lo, hi)`` that runs the instances lo … hi - 1. `ctx` is the address of the launch's
 table of 64-bit words (`TaskProgram.words`). Values are ``SIMD[dtype, width]``; bools lie in memory as bytes. A narrow float is held as its
 bits and becomes a float only as the operand of an operation: the compiler may keep a value that it thinks of as a float in a wider
-register, and the instruction that narrows it again flushes subnormal numbers.
+register, and the instruction that narrows it again flushes subnormal numbers. Comments ``# from …`` say from which operation of KIR a line
+and those below it come.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from eqkir.cpu.model import (
     Var,
     While,
     Write,
+    defined,
     statements,
 )  # fmt: skip
 from eqkir.emit.mojo import atomics, ops
@@ -66,6 +68,7 @@ class _Speller:
         self.word = {key: n for n, key in enumerate(program.words)}
         self.types: dict[int, Type] = {}
         self.out: list[str] = []
+        self.shown = ""
 
     # ---------------------------------------------------------------------------------------------- the function
     def text(self) -> str:
@@ -158,8 +161,23 @@ class _Speller:
         for s in body:
             self.statement(s, pad)
 
+    def origin(self, s: Statement) -> str:
+        """A comment where a statement comes from another operation of KIR than the line above it."""
+        i = s.index if isinstance(s, For) else s.name if isinstance(s, Var) else defined(s)
+        text = " ".join(self.group.origins.get(i, "").split())
+        if not text or text == self.shown:
+            return ""
+        self.shown = text
+        return f"  # from {text}"
+
     def statement(self, s: Statement, pad: str) -> None:
-        line = self.out.append
+        origin = self.origin(s)
+
+        def line(text: str) -> None:
+            nonlocal origin
+            self.out.append(text + origin)
+            origin = ""
+
         match s:
             case Op():
                 self.types[s.id] = s.type

@@ -24,8 +24,8 @@ MISSING: Final = register(
 )  # fmt: skip
 COMPILE: Final = register(
     "EQK-MOJ-COMPILE", "the Mojo compiler refuses a module",
-    "An emitted module is not valid Mojo, or a function is not available for the target CPU. The message has the compiler's words; "
-    "where a module says from which KIR operation a line comes, so does the diagnostic. Report it with the module's text.",
+    "An emitted module is not valid Mojo, or a function is not available for the target CPU. The message has the compiler's words "
+    "and says from which operation of KIR the line comes (comments `# from …` of the text). Report it with the module's text.",
 )  # fmt: skip
 ABORT: Final = register(
     "EQK-MOJ-ABORT", "the Mojo compiler ended abnormally",
@@ -37,7 +37,9 @@ TIME: Final = register(
     "The Mojo compiler did not end within the limit (EQKIR_NATIVE_TIMEOUT seconds, 600 if unset).",
 )  # fmt: skip
 LINK: Final = register(
-    "EQK-MOJ-LINK", "a native module does not link", "The bundled linker refuses the object file; the message has its words.",
+    "EQK-MOJ-LINK", "a native module does not link",
+    "The bundled linker refuses the object file, and the message has its words; or the code calls a function that only a compiler's own "
+    "runtime library has.",
 )  # fmt: skip
 FILES: Final = register(
     "EQK-MOJ-FILES", "files of a compilation cannot be written",

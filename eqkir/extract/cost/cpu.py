@@ -28,7 +28,8 @@ import numpy as np
 from eqkir.base.dtypes import NUMPY, itemsize
 from eqkir.base.expr import Expr, coords
 from eqkir.cpu.expand import MAX_STATEMENTS
-from eqkir.cpu.forms import panels
+from eqkir.cpu.forms import Form, form_of
+from eqkir.cpu.implementations import declarations
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.extract.cost.model import Cost, Part, Weights
 from eqkir.extract.cost.reach import segment_labels
@@ -43,7 +44,7 @@ from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Region, 
 from eqkir.targets.cpu import CpuTarget
 
 NS = 1e9
-FREE_ITEMS = ("Const", "Scalar", "Pick", "Phi", "Last")
+FREE_ITEMS = ("Const", "Scalar", "Pick", "Phi", "Last", "Supply")
 #: what of the work that is not the bottleneck fails to hide behind it: in a core, and between core and memory
 REST, OVERLAP = 0.25, 0.1
 TIE = 1e-9
@@ -68,6 +69,7 @@ def program_cost(program: Program, target: CpuTarget, shapes: Mapping[str, int])
         figures["statements"] = max(figures.get("statements", 0.0), cost.statements)
         if cost.statements > MAX_STATEMENTS * 0.75:
             reject = f"about {cost.statements:.0f} statements (at most {MAX_STATEMENTS * 3 // 4})"
+        reject = reject or cost.misfit
         parts += [Part(f"{n}", what, "compute" if what != "memory" else "memory", v) for what, v in cost.terms.items()]
         for k, v in cost.terms.items():
             figures[f"{k}_ns"] = figures.get(f"{k}_ns", 0.0) + v
@@ -80,9 +82,11 @@ class _Segment:
         self.layouts = [Layout(program, ph, target.vector_bytes) for ph in s.phases]
         self.instances = shape.instances(s)
         self.owned = {axis_of(x) for x in order_labels(s.order)}
-        self.filled = self.slots = self.loads = self.stores = self.chain = self.statements = 0.0
+        self.slots = self.loads = self.stores = self.chain = self.statements = 0.0
         self.bytes: dict[tuple[str, tuple[Expr, ...]], tuple[float, float, float]] = {}
-        self.panels = self._panels()
+        self.misfit, self.forms = "", dict[Form, None]()
+        self.supplied = self._supplied()
+        self.filled = self._fill()
         for v in visits(shape, n, s):
             self._visit(v)
         for ph, layout in zip(s.phases, self.layouts, strict=True):
@@ -102,22 +106,39 @@ class _Segment:
         self.total = max(core, memory) + OVERLAP * min(core, memory)
         self.terms = {"core": core, "memory": memory, "instances": self.instances * each / cores}
 
-    def _panels(self) -> set[int]:
-        """Loads that the program's implementations want in panels."""
-        out: set[int] = set()
-        if "contract_panels" not in self.program.implementations:
-            return out
+    def _supplied(self) -> set[tuple[int, int]]:
+        """(phase, load) of what is supplied in a form; `misfit` says of a supply that it cannot be made as its reader takes it."""
+        out: set[tuple[int, int]] = set()
 
-        def walk(items: tuple[Item, ...], layout: Layout) -> None:
+        def walk(items: tuple[Item, ...], layout: Layout, n: int, loop: Loop | None) -> None:
             for x in items:
                 if isinstance(x, Loop):
                     for c in x.carries:
-                        if c.op in ("ConLoop", "ConAccLoop") and (v := layout.along(c.id)):
-                            out.update(panels(self.program, self.s, x, c.args, layout, v))
-                    walk(x.body, layout)
+                        for a in c.args:
+                            s = layout.supply(a)
+                            if s is not None and layout.vector(c, x.label) != s.attrs[1]:
+                                self.misfit = f"{c.op} by {c.by} does not run along the label of its supply"
+                    walk(x.body, layout, n, x)
+                elif isinstance(x, Let) and x.op == "Supply":
+                    out.add((n, x.args[0]))
+                    form = form_of(self.program, self.s, loop, layout.defs[x.args[0]], x.attrs[1]) if loop is not None else None
+                    if form is None:
+                        self.misfit = f"no form {x.attrs[0]}"
+                    else:
+                        self.forms.setdefault(form)
 
-        for ph, layout in zip(self.s.phases, self.layouts, strict=True):
-            walk(ph, layout)
+        for n, (ph, layout) in enumerate(zip(self.s.phases, self.layouts, strict=True)):
+            walk(ph, layout, n, None)
+        return out
+
+    def _fill(self) -> float:
+        """Bytes that filling the forms of the segment moves."""
+        out = 0.0
+        for f in self.forms:
+            size = 2.0 * itemsize(f.dtype)
+            for d in (f.vector, f.loop):
+                size *= self.shape.extent(axis_of(d))
+            out += size
         return out
 
     def _stray(self) -> float:
@@ -179,7 +200,7 @@ class _Segment:
                 for c in x.carries:
                     wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
                     replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
-                    held += self._parts(layout, c.id) * replicas
+                    held += self._parts(layout, c.id) * replicas * self._replicas(c)
                 excess = max(0.0, held - self.target.vector_registers)
                 self.loads += n * excess
                 self.stores += n * excess
@@ -188,8 +209,13 @@ class _Segment:
     def _chunk(self, v: Visit, layout: Layout, x: Carry) -> float:
         """Products that one accumulator takes in a step, one after another."""
         label = v.loops[-1].label
-        n = self.program.lanes(label) if parameter(label) else 1
-        return n / layout.width[label] if layout.along(x.args[0]) == label and label in layout.width else n
+        n = float(self.program.lanes(label)) if parameter(label) else 1.0
+        n = n / layout.width[label] if layout.along(x.args[0]) == label and label in layout.width else n
+        return max(1.0, n / self._replicas(x))
+
+    def _replicas(self, x: Carry) -> int:
+        """Accumulators of one element."""
+        return self.program.options.get(f"{x.by}.replicas", 1)
 
     def _slots(self, v: Visit, layout: Layout, x: Let | Carry) -> float:
         """Issue slots of one execution."""
@@ -203,6 +229,8 @@ class _Segment:
                 if wide and isinstance(x, Let):
                     parts += self._parts(layout, x.id) * 2 * np.log2(layout.width[d])
             region = next((a for a in x.attrs if isinstance(a, Region)), None)
+            if x.by:
+                parts *= declarations()[x.by].slots
             return float(parts * (len(region.body) if region else self.target.slots(str(x.attrs[0])) if x.op.startswith("Red") else 1))
         if x.op in ("Scan", "ScanN"):
             return float(np.prod([self.program.lanes(d) for d in self.program.lane_dims(x.dims)])) * LANE_SLOTS
@@ -239,9 +267,8 @@ class _Segment:
         unique = min(unique, request) if deps else min(unique, request, whole)
         footprint = self._footprint(v, ixs, size)
         run = self._run(v, ixs, size)
-        if isinstance(v.item, Let) and v.item.id in self.panels:
-            self.filled += 2 * unique
-        elif v.loops and self._walks(v, ixs, size):
+        supplied = isinstance(v.item, Let) and (v.phase, v.item.id) in self.supplied
+        if not supplied and v.loops and self._walks(v, ixs, size):
             run *= WALK
         key = (view, ixs)
         old = self.bytes.get(key, (0.0, 0.0, 0.0))
@@ -320,6 +347,12 @@ class _Proxy:
     def __init__(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: CpuTarget) -> None:
         self.g, self.t, self.abi, self.m = graph, table, abi, target
         self.clock = target.clock_hz / NS
+        self.along: dict[str, int] = {}  # axis -> distinct accesses that are contiguous along it; stores count twice
+        nodes = [n for ns in graph.classes for n in ns]
+        for found in ({access(n) for n in nodes}, {access(n) for n in nodes if n.op == "SStore"}):
+            for _, ixs in filter(None, found):
+                for axis in contiguous_axes(ixs):
+                    self.along[axis] = self.along.get(axis, 0) + 1
 
     def weights(self) -> Weights:
         segments = segment_labels(self.g)
@@ -337,7 +370,7 @@ class _Proxy:
                         rank = {"TSwz": 3.0, "TProd": 1.0, "TRev": 4.0, "TInter": 5.0, "TAx": 0.0}[n.op]
                         out[e] = self.t.ones * TIE * rank
                     elif n.op not in FREE and n.path != FN:
-                        key = (n.op, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids))
+                        key = (n.op, n.by, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids))
                         if key not in memo:
                             memo[key] = np.nan_to_num(self._node(c, n), nan=0.0, posinf=1e30)
                         out[e] = memo[key]
@@ -367,8 +400,11 @@ class _Proxy:
             used = self.t.product("active", labels) * size
             form = {"wide": 0.0, "stream": 2.0, "keep": 3.0}.get(str(n.attrs[-1]), 1.0) if n.op == "FLoad" else 0.0
             return np.asarray(trips * (vectors * rest / per + used / self.m.l3_bytes_per_s * NS * 0.5) + TIE * form)
+        if n.op == "FSupply":  # along the label that neighbouring accesses prefer
+            return self.t.ones * TIE * (1.0 + max(self.along.values(), default=0) - self.along.get(axis_of(str(n.attrs[1])), 0))
         if n.op in CONTRACTS:
-            return np.asarray(trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock))
+            slots = declarations()[n.by].slots if n.by else 1.0
+            return np.asarray(slots * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock))
         slots = self.m.slots(function(n))
         if n.op.startswith(("FRedN", "FScanN")):
             slots = 6.0
