@@ -11,15 +11,21 @@ from eqkir.authoring.lint_rule import RuleLint, all_made
 from eqkir.authoring.overlap import overlaps
 from eqkir.authoring.patterns import pattern
 from eqkir.base.diagnostics import EqkirError
-from eqkir.rules.load import PERMISSIONS, RuleFile, load_rules, read, signatures, sort_faults
+from eqkir.rules.load import MACHINES, PERMISSIONS, RuleFile, load_rules, read, signatures, sort_faults
 
 
 def lint(paths: Iterable[Path | str] = (), corpus: Iterable[Path] = ()) -> list[Finding]:
-    """Findings on the files in `paths` (the shipped ones where there are none), beside the shipped rules. `corpus`: KIR files to look for
-    matches in; slow. A file that cannot be loaded gives its diagnostics as findings."""
-    given = [Path(p) for p in paths]
+    """Findings on the files in `paths` (the shipped ones where there are none), beside the shipped rules, for every family of machines.
+    `corpus`: KIR files to look for matches in; slow. A file that cannot be loaded gives its diagnostics as findings."""
+    given, out = [Path(p) for p in paths], list[Finding]()
+    for machine in MACHINES:
+        out += [x for x in _lint(given, machine, list(corpus) if machine == MACHINES[0] else []) if x not in out]
+    return sorted(out, key=lambda y: (y.file, y.line, y.column, y.code))
+
+
+def _lint(given: list[Path], machine: str, corpus: list[Path]) -> list[Finding]:
     try:
-        everything = load_rules(given, permit=PERMISSIONS)
+        everything = load_rules(given, permit=PERMISSIONS, machine=machine)
     except EqkirError as e:
         return _refused(given, e)
     names = {p.name for g in given for p in (g.glob("*.egg") if g.is_dir() else [g])}
@@ -39,9 +45,7 @@ def lint(paths: Iterable[Path | str] = (), corpus: Iterable[Path] = ()) -> list[
         if (n := lower.rule.name) in files:
             message = f"{upper.rule.name} does the same wherever it matches"
             out.append(at(lower.rule.node, files[n], n, f.OVERLAP, "warning", message))
-    if kernels := list(corpus):
-        out += _silent(mine, given, kernels)
-    return sorted(out, key=lambda y: (y.file, y.line, y.column, y.code))
+    return out + (_silent(mine, given, corpus) if corpus else [])
 
 
 def _refused(given: list[Path], e: EqkirError) -> list[Finding]:
