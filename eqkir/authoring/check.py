@@ -77,8 +77,8 @@ class Checker:
         self.known = signatures(files)
 
     # ------------------------------------------------------------------------------------------ one rule
-    def check(self, file: RuleFile, rule: Rule, proofs: bool = True, known_hits: dict[str, Trial] | None = None) -> Result:
-        """The verdict on a rule. `known_hits`: trials of the rule that this one is a mutant of; only what it does beyond them counts."""
+    def check(self, file: RuleFile, rule: Rule, proofs: bool = True) -> Result:
+        """The verdict on a rule; without `proofs` it is tried in any case."""
         start = time.thread_time()
         r = Result(rule.name, file.path, rule.line, "untested", "")
         for ast in rule.asts:
@@ -93,7 +93,7 @@ class Checker:
             for s in self.subjects(file, rule, self.effort.draws):
                 if r.kernels >= self.effort.kernels or time.thread_time() - start > self.effort.seconds:
                     break
-                self._try(r, s, m, base, self.families(file, rule), support, known_hits)
+                self._try(r, s, m, base, self.families(file, rule), support)
                 if r.verdict == "refuted":
                     r.seconds = time.thread_time() - start
                     return r
@@ -109,24 +109,18 @@ class Checker:
         m, s = marked(rule, self.known), Subject(kernel, permit)
         r = Result(rule.name, file.path, rule.line, "untested", "")
         for support in ((), self.support(file, rule)):
-            self._try(r, s, m, self.base(rule), self.families(file, rule), support, None)
+            self._try(r, s, m, self.base(rule), self.families(file, rule), support)
             if r.verdict == "refuted":
                 break
         return r
 
-    def _try(self, r: Result, s: Subject, m: Marked, base: list[RuleFile], families: list[str], support: Sequence[str],
-             known_hits: dict[str, Trial] | None) -> None:  # fmt: skip
+    def _try(self, r: Result, s: Subject, m: Marked, base: list[RuleFile], families: list[str], support: Sequence[str]) -> None:
         try:
             if not s.inputs:
                 return
         except EqkirError:
             return
-        before = (known_hits or {}).get(s.kernel.name)
-        everything = m.forces or not m.marks
-        e = self.effort
-        t = try_rule(
-            s, m, base, families, support, everything, self.seed, e.selections, e.candidates, before.hits if before else frozenset(),
-        )  # fmt: skip
+        t = try_rule(s, m, base, families, support, self.seed, self.effort.selections, self.effort.candidates)
         if s.kernel.name != "witness":
             r.tried[s.kernel.name] = t
         if not t.matches and not t.failures:

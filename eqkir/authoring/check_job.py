@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eqkir.authoring.check import Checker, Effort, Result, checked_files
+from eqkir.authoring.conditions import conditions
 from eqkir.authoring.counterexample import smaller, write
-from eqkir.authoring.mutants import mutants
 from eqkir.driver import pool
 from eqkir.kir.model import Kernel
 from eqkir.rules.load import Rule, RuleFile
@@ -38,41 +38,21 @@ def run(job: Job) -> list[dict[str, Any]]:
     result = c.check(file, rule, proofs=job.proofs)
     rows = [_row(job, c, file, rule, result, rule.name)]
     if job.conditions and result.verdict in ("proved", "tested"):
-        if not result.tried:  # what the rule itself makes needs no trial
-            result.tried = c.check(file, rule, proofs=False).tried
-        rows += list(_conditions(job, c, file, rule, result))
+        rows += list(_conditions(job, c, file, rule))
     return rows
 
 
-def _conditions(job: Job, c: Checker, file: RuleFile, rule: Rule, whole: Result) -> Iterator[dict[str, Any]]:
-    for n, m in enumerate(mutants(file, rule, c.known)):
-        row: dict[str, Any] = {"rule": rule.name, "file": file.path, "line": m.line, "condition": m.condition}
-        if m.faults:
-            yield {**row, "verdict": "binds", "method": "the rest is no rule", "message": m.faults}
-            continue
-        changed = Checker([_swapped(f, rule, m.rule) for f in c.files], c.corpus, replace(c.effort, kernels=8), job.seed)
-        own = next(f for f in changed.files if f.path == file.path)
-        got = changed.check(own, m.rule, proofs=False, known_hits=whole.tried)
-        more = {
-            k: t.matches - whole.tried[k].matches for k, t in got.tried.items() if k in whole.tried and t.matches > whole.tried[k].matches
-        }
-        made = _row(job, changed, own, m.rule, got, f"{rule.name}-without-{n}")
-        if got.verdict != "refuted":
-            made["verdict"] = "survives" if more else "no difference"
-            made["message"] = (
-                f"further matches in {', '.join(sorted(more))}, all of them right"
-                if more
-                else "no program that was tried has a further match"
-            )
-        yield {**made, **row, "verdict": made["verdict"]}
-
-
-def _swapped(f: RuleFile, old: Rule, new: Rule) -> RuleFile:
-    return replace(
-        f,
-        rules=tuple(new if r is old or r.text == old.text else r for r in f.rules),
-        commands=tuple(new.text if x == old.text else x for x in f.commands),
-    )
+def _conditions(job: Job, c: Checker, file: RuleFile, rule: Rule) -> Iterator[dict[str, Any]]:
+    for n, v in enumerate(conditions(c, file, rule)):
+        row: dict[str, Any] = {
+            "rule": rule.name, "file": file.path, "line": v.mutant.line, "condition": v.mutant.condition, "verdict": v.verdict,
+            "method": "the rest is no rule" if v.verdict == "binds" else "tried on programs", "message": v.message, "kernels": v.kernels,
+            "candidates": v.candidates, "comparisons": v.comparisons,
+        }  # fmt: skip
+        if job.out and v.result is not None and v.result.failure is not None and v.result.subject is not None:
+            files = write(Path(job.out) / f"{rule.name}-without-{n}", v.result.subject, v.result.failure)
+            row["counterexample"] = [str(p) for p in files]
+        yield row
 
 
 def _row(job: Job, c: Checker, file: RuleFile, rule: Rule, r: Result, name: str) -> dict[str, Any]:

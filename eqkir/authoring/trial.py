@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -361,32 +361,35 @@ def try_rule(
     base: Sequence[RuleFile],
     families: Sequence[str],
     support: Sequence[str],
-    everything: bool,
     seed: int = 0,
     draws: int = 24,
     wanted: int = 6,
-    known: frozenset[tuple[Any, ...]] = frozenset(),
 ) -> Trial:
-    """Grow, draw, judge. `known`: hits that need no trial (those of the rule that a mutant comes from). Stops at a failure that refutes."""
-    t = Trial(s.kernel.name)
+    """Grow, draw, judge. Stops at a failure that refutes."""
     g = grow(s, m, base, families, support)
-    t.matches, t.hits = g.matches, g.hits
+    t = Trial(s.kernel.name, g.matches, hits=g.hits)
+    judge_all(s, g, m, t, frozenset(), seed, draws, wanted)
+    return t
+
+
+def judge_all(s: Subject, g: Grown, m: Marked, t: Trial, known: frozenset[tuple[Any, ...]], seed: int, draws: int, wanted: int) -> None:
+    """Candidates of a grown graph into `t`. `known`: hits that need no trial (those of the rule that a mutant comes from)."""
     if g.error:
         t.failures.append(Failure("invariant" if "merge" in g.error.lower() else "broken", g.error))
-        return t
+        return
     if g.graph is None or not g.matches:
-        return t
-    g.hits = g.hits - known
+        return
+    fresh = replace(g, hits=g.hits - known)
     rng = random.Random(seed)
     seen: list[Program] = []
     unordered = 0
-    for p in candidates(s, g, everything, rng, draws):
+    for p in candidates(s, fresh, m.forces or not m.marks, rng, draws):
         if isinstance(p, Failure):
             if not any(f.kind == p.kind for f in t.failures):
                 t.failures.append(p)
             unordered += p.kind == "unordered"
             if p.kind == "malformed":
-                return t
+                return
             continue
         if p in seen:
             continue
@@ -394,10 +397,9 @@ def try_rule(
         found = judge(s, p, t)
         if found:
             t.failures.append(found)
-            return t
+            return
         t.candidates += 1
         if t.candidates >= wanted:
             break
     if m.forces and not t.candidates and unordered >= 5:
         t.failures = [Failure("senseless", f"no candidate with the new side has a legal order: {t.failures[0].message}")]
-    return t
