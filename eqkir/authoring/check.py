@@ -57,6 +57,7 @@ class Result:
     message: str = ""
     failure: Failure | None = None
     subject: Subject | None = None
+    unordered: tuple[Failure, Subject] | None = None  # a candidate without a legal order, and its kernel
     tried: dict[str, Trial] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -93,13 +94,18 @@ class Checker:
             for s in self.subjects(file, rule, self.effort.draws):
                 if r.kernels >= self.effort.kernels or time.thread_time() - start > self.effort.seconds:
                     break
-                self._try(r, s, m, base, self.families(file, rule), support)
+                self._try(r, rule, s, m, base, self.families(file, rule), support)
                 if r.verdict == "refuted":
                     r.seconds = time.thread_time() - start
                     return r
             if r.kernels or not support and not self.support(file, rule):
                 break
         r.seconds = time.thread_time() - start
+        if r.unordered is not None and not r.candidates:
+            f = Failure("senseless", f"no candidate that uses the rule has a legal order: {r.unordered[0].message}")
+            return replace(r, verdict="refuted", method="senseless", message=f.message, failure=f, subject=r.unordered[1])
+        if proof is not None:
+            return replace(r, verdict="refuted", method=f"the solver tells the sides apart ({proof.method})", message=proof.model)
         r.verdict = "tested" if r.candidates else "untested"
         r.method = "tried on programs" if r.kernels else "no program with a match was found"
         return r
@@ -109,18 +115,17 @@ class Checker:
         m, s = marked(rule, self.known), Subject(kernel, permit)
         r = Result(rule.name, file.path, rule.line, "untested", "")
         for support in ((), self.support(file, rule)):
-            self._try(r, s, m, self.base(rule), self.families(file, rule), support)
+            self._try(r, rule, s, m, self.base(rule), self.families(file, rule), support)
             if r.verdict == "refuted":
                 break
         return r
 
-    def _try(self, r: Result, s: Subject, m: Marked, base: list[RuleFile], families: list[str], support: Sequence[str]) -> None:
-        try:
-            if not s.inputs:
-                return
-        except EqkirError:
-            return
-        t = try_rule(s, m, base, families, support, self.seed, self.effort.selections, self.effort.candidates)
+    def _try(self, r: Result, rule: Rule, s: Subject, m: Marked, base: list[RuleFile], families: list[str], support: Sequence[str]) -> None:
+        e = self.effort
+        t = try_rule(s, m, base, families, support, self.seed, e.selections, e.candidates)
+        if m.forces and t.matches and not t.candidates and not t.failures:  # the new side holds the old one: both stay
+            m = marked(rule, self.known, force=False)
+            t = try_rule(s, m, base, families, support, self.seed, e.selections, e.candidates)
         if s.kernel.name != "witness":
             r.tried[s.kernel.name] = t
         if not t.matches and not t.failures:
@@ -130,6 +135,8 @@ class Checker:
         r.candidates += t.candidates
         r.comparisons += t.comparisons
         for x in t.failures:
+            if x.kind == "unordered":
+                r.unordered = r.unordered or (x, s)
             if x.kind in REFUTES:
                 r.verdict, r.method, r.message, r.failure, r.subject = "refuted", x.kind, f"{s.kernel.name}: {x.message}", x, s
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from eqkir.kir.model import Kernel
 from eqkir.rules.load import Rule, RuleFile
 
 #: seconds that a rule's job may take before its worker is ended
-SECONDS = 600.0
+SECONDS = 400.0
+#: bytes that its worker may have
+MEMORY = 6 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Job:
 
 def run(job: Job) -> list[dict[str, Any]]:
     """Rows of the rule and of its mutants."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     files, mine = checked_files(job.paths)
     file, rule = next((f, r) for f in mine for r in f.rules if r.name == job.rule)
     c = Checker(files, [Path(p) for p in job.corpus], seed=job.seed)

@@ -77,13 +77,13 @@ def _condition(c: Checker, file: RuleFile, survey: Survey, m: Mutant) -> Verdict
         return Verdict(m, "binds", str(e)[:200])
     for n, s in enumerate(survey.subjects):
         try:
-            if not wanted <= s.operations or not s.inputs:
+            if not wanted <= s.operations:
                 continue
             before = survey.whole(n)
             g = grow(s, mark, c.base(m.rule), c.families(file, m.rule), survey.support)
         except EqkirError:
             continue
-        if not g.error and g.matches <= before.matches:
+        if not g.error and g.matches <= before.matches or not s.inputs:
             continue
         t = Trial(s.kernel.name, g.matches)
         judge_all(s, g, mark, t, before.hits, c.seed, c.effort.selections, c.effort.candidates)

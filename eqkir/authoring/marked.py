@@ -1,6 +1,6 @@
 """A rule as it is tried: the same query, with actions that also mark what a match makes, and (for values) take the old side away.
 
-Marks are rows of relations ``hit-N``: the fields of a constructor that the match makes, its terms apart. A value that a rule replaces is
+Marks are rows of relations ``hit-N``: the fields of a constructor that the match makes. A value that a rule replaces is
 deleted, so that every candidate of the graph takes the new side.
 """
 
@@ -24,7 +24,7 @@ REPLACED = ("V", "IX", "IXL", "St", "GL")
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """`text`: declarations and rules of ruleset ``tried``; `marks`: relation -> the constructor whose fields (without terms) it holds;
+    """`text`: declarations and rules of ruleset ``tried``; `marks`: relation -> the constructor whose fields it holds;
     `forces`: every match takes its old side away."""
 
     text: str
@@ -79,11 +79,10 @@ def _one(ast: RuleAst, known: Mapping[str, Signature], force: bool, at: str, out
                 row = ROWS.get(str(t[0]))
                 if row is None or row.sort not in SPOKEN or row.name == "FReady":
                     continue
-                keep = [j for j, s in enumerate(row.fields) if s in ("L", "Path", "String", "i64", "IX", "IXL")]
                 name = f"hit-{len(marks)}"
                 marks[name] = row.name
-                out.append(f"(relation {name} ({' '.join(row.fields[j] for j in keep)}))")
-                actions.append(f"({name} {' '.join(write(t[1 + j]) for j in keep)})")
+                out.append(f"(relation {name} ({' '.join('V' if f == 'K' else f for f in row.fields)}))")
+                actions.append(f"({name} {' '.join(map(write, t[1:]))})")
     return f'(rule ({" ".join(query)}) ({" ".join(actions)}) :ruleset {RULESET} :name "tried-{at}")', forced
 
 

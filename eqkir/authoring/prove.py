@@ -81,7 +81,7 @@ def _prove(ast: RuleAst, files: Sequence[RuleFile], known: Mapping[str, Signatur
         try:
             if proof := kind(p, sort, str(target), old, made, check.variables, files):
                 return proof
-        except (Unknown, ValueError):
+        except (Unknown, ValueError, TypeError):
             continue
     return None
 

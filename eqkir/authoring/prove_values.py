@@ -101,6 +101,8 @@ class _Values:
         match t:
             case ("Un", fn, a):
                 f, x, d = self.text(fn), self(a), self.dtype(a)
+                if d == "bool" and f in ("neg", "abs"):
+                    raise Untyped
                 if f == "neg":
                     return z3.fpNeg(x) if d in FLOATS else -x
                 if f == "abs" and d in FLOATS:
@@ -184,6 +186,10 @@ class _Values:
         return x == y  # equality of terms: zeros differ by sign, NaN equals NaN
 
 
+class Untyped(Exception):
+    """No program has the operation at this dtype."""
+
+
 def _raise() -> Any:
     raise Unknown
 
@@ -206,6 +212,8 @@ def pointwise(
                 continue
             right = v(new)
             lefts = [v(old), *(v(x) for x in _fused(p, target, old, v))]
+        except Untyped:
+            continue
         except (Unknown, z3.Z3Exception):
             if proved:
                 return None

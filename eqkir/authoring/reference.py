@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from eqkir.program.table import ABSTRACT, OTHER, REALISED, Row
+from eqkir.program.table import ABSTRACT, OTHER, ROWS, Row
 from eqkir.rules.signatures import PRIMITIVES, SOURCE, UNIT, WRITABLE, vocabulary_signatures
 
 BEGIN, END = "<!-- vocabulary: written by tools/vocabulary.py -->", "<!-- end of vocabulary -->"
@@ -20,11 +20,11 @@ def _lines() -> Iterator[str]:
     yield "\n**Abstract values** (sort `V`); *binds* names the field with the bound axis.\n"
     yield "| constructor | fields | binds | realised by |\n|---|---|---|---|"
     for r in ABSTRACT:
-        forms = ", ".join(f"`{x.name}`" for x in REALISED if x.realises == r.name)
+        forms = ", ".join(f"`{x.name}`" for x in _realised() if x.realises == r.name)
         yield f"| `{r.name}` | {_fields(r)} | {r.bound if r.bound >= 0 else ''} | {forms} |"
     yield "\n**Realised values** (sort `F`); *loop* stands at the position of its own loop, `(In p axis label stage)`.\n"
     yield "| constructor | fields | realises | |\n|---|---|---|---|"
-    for r in REALISED:
+    for r in _realised():
         yield f"| `{r.name}` | {_fields(r)} | {f'`{r.realises}`' if r.realises else ''} | {'loop' if r.loop else ''} |"
     yield "\n**Other terms**\n"
     yield "| sort | constructors |\n|---|---|"
@@ -51,6 +51,10 @@ def _lines() -> Iterator[str]:
         + ", ".join(f"`({' '.join((p.name, *p.fields))})`" for p in PRIMITIVES.values())
         + " (`?`: one sort, `*`: more of it)\n"
     )
+
+
+def _realised() -> list[Row]:
+    return [r for r in ROWS.values() if r.sort == "F"]
 
 
 def _fields(r: Row) -> str:

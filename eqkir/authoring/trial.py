@@ -191,10 +191,11 @@ def grow(s: Subject, m: Marked, base: Sequence[RuleFile], families: Sequence[str
         except EggError as e:
             return Grown(None, matches, frozenset(), str(e)[:400])
         try:
-            g = freeze(engine, root, s.abstract.abi, s.abstract.origins, steering(s.abstract))
+            numbers: dict[tuple[str, Any], int] = {}
+            g = freeze(engine, root, s.abstract.abi, s.abstract.origins, steering(s.abstract), numbers)
         except (KeyError, StopIteration):
             return Grown(None, matches, frozenset())
-        return Grown(g, matches, _hits(engine, m))
+        return Grown(g, matches, _hits(engine, m, numbers))
 
 
 def _start(engine: Engine, p: Abstract, m: Marked, base: Sequence[RuleFile]) -> int:
@@ -226,31 +227,31 @@ def _count(engine: Engine) -> int:
     return sum(len(f.rows) for n, f in engine.egraph.freeze().functions.items() if n in ROWS and ROWS[n].sort in REALISED_SORTS)
 
 
-def _hits(engine: Engine, m: Marked) -> frozenset[tuple[Any, ...]]:
-    """(constructor, labels, position, attributes) of every node that a match made."""
+def _hits(engine: Engine, m: Marked, numbers: Mapping[tuple[str, Any], int]) -> frozenset[tuple[Any, ...]]:
+    """(constructor, labels, position, attributes, children) of every node that a match made; children by class number."""
     r = _Reader(engine)
     read: dict[str, Callable[[Any], Any]] = {
-        "L": r.labels,
-        "Path": r.paths.__getitem__,
-        "String": r.string,
-        "i64": r.int,
-        "IX": r.ix.get,
-        "IXL": r.ixl.get,
-    }
+        "L": r.labels, "Path": r.paths.get, "String": r.string, "i64": r.int, "IX": r.ix.get, "IXL": r.ixl.get,
+    }  # fmt: skip
     out = set()
     for relation, op in m.marks.items():
-        fields = [f for f in ROWS[op].fields if f in read]
+        fields = ROWS[op].fields
         for row in r.rows(relation):
-            values = [read[f](v) for f, v in zip(fields, row.inputs)]
-            labels = next((v for f, v in zip(fields, values) if f == "L"), None)
-            path = next((v for f, v in zip(fields, values) if f == "Path"), None)
-            out.add((op, labels, path, tuple(map(str, (v for f, v in zip(fields, values) if f not in ("L", "Path"))))))
+            held: dict[str, list[Any]] = {"L": [None], "Path": [None], "attr": [], "kid": []}
+            for f, v in zip(fields, row.inputs, strict=True):
+                if f in ("L", "Path"):
+                    held[f] = [read[f](v)]
+                elif f in read:
+                    held["attr"].append(str(read[f](v)))
+                elif f != "K":
+                    held["kid"].append(numbers.get((f, v), -1))
+            out.add((op, held["L"][0], held["Path"][0], tuple(held["attr"]), tuple(held["kid"])))
     return frozenset(out)
 
 
 def _key(n: ENode) -> tuple[Any, ...]:
     attrs = [a for a, f in zip(n.attrs, [f for f in ROWS[n.op].fields if f in ("String", "i64", "IX", "IXL", "K")]) if f != "K"]
-    return n.op, n.labels, n.path, tuple(map(str, attrs))
+    return n.op, n.labels, n.path, tuple(map(str, attrs)), n.kids
 
 
 # ------------------------------------------------------------------------------------------------ candidates
@@ -368,6 +369,8 @@ def try_rule(
     """Grow, draw, judge. Stops at a failure that refutes."""
     g = grow(s, m, base, families, support)
     t = Trial(s.kernel.name, g.matches, hits=g.hits)
+    if g.matches and not s.inputs:  # nothing to run it on
+        return Trial(s.kernel.name)
     judge_all(s, g, m, t, frozenset(), seed, draws, wanted)
     return t
 
@@ -380,14 +383,14 @@ def judge_all(s: Subject, g: Grown, m: Marked, t: Trial, known: frozenset[tuple[
     if g.graph is None or not g.matches:
         return
     fresh = replace(g, hits=g.hits - known)
+    if not m.marks and not m.forces:  # nothing says which candidates use the rule
+        draws, wanted = 3 * draws, 3 * wanted
     rng = random.Random(seed)
     seen: list[Program] = []
-    unordered = 0
     for p in candidates(s, fresh, m.forces or not m.marks, rng, draws):
         if isinstance(p, Failure):
             if not any(f.kind == p.kind for f in t.failures):
                 t.failures.append(p)
-            unordered += p.kind == "unordered"
             if p.kind == "malformed":
                 return
             continue
@@ -401,5 +404,3 @@ def judge_all(s: Subject, g: Grown, m: Marked, t: Trial, known: frozenset[tuple[
         t.candidates += 1
         if t.candidates >= wanted:
             break
-    if m.forces and not t.candidates and unordered >= 5:
-        t.failures = [Failure("senseless", f"no candidate with the new side has a legal order: {t.failures[0].message}")]

@@ -254,9 +254,31 @@ def sort_faults(f: RuleFile, known: Mapping[str, Signature]) -> list[Diagnostic]
     return sorted(out, key=lambda d: (d.line or 0, d.column or 0))
 
 
+def packages() -> dict[str, str]:
+    """Installed rule packages: name -> module and folder, as their distributions say (entry points of the group ``eqkir.rules``)."""
+    from importlib.metadata import entry_points
+
+    return {e.name: e.value for e in sorted(entry_points(group="eqkir.rules"), key=lambda e: (e.name, e.value))}
+
+
+def installed(name: str) -> Path | None:
+    """The folder of an installed rule package, found without running any of its code: ``module`` or ``module:folder``, a top-level
+    module. None where there is none of that name."""
+    from importlib.util import find_spec
+
+    module, _, folder = packages().get(name, "").partition(":")
+    if not re.fullmatch(r"[A-Za-z_]\w*", module) or ".." in folder:
+        return None
+    spec = find_spec(module)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return Path(places[0], folder) if places else None
+
+
 def _find(extra: Iterable[Path | str]) -> list[Path]:
     out: list[Path] = []
     for e in map(Path, extra):
+        if not e.exists() and (folder := installed(str(e))):
+            e = folder
         found = sorted(e.glob("*.egg")) if e.is_dir() else [e]
         if not found:
             raise EqkirError(Diagnostic(E_READ, "no .egg file in the folder", file=str(e), stage="rules"))

@@ -92,11 +92,11 @@ class SortCheck:
             for f in r.query:
                 self.fact(f)
         bound = set(self.variables)
-        for v in sorted(bound):
-            if not self.variables[v]:
+        if not self.found:  # else a fault of the query is the reason
+            for v in sorted(bound - self.grounded(r)):
+                self.fault(self.first[v], f"{v} is bound by a condition alone", "a relation or a term that gives it a value")
+            for v in sorted(v for v in bound & self.grounded(r) if not self.variables[v]):
                 self.fault(self.first[v], f"the sort of {v} cannot be told", "a fact that gives it one")
-        for v in sorted(bound - self.grounded(r)):
-            self.fault(self.first[v], f"{v} is bound by a condition alone", "a relation or a term that gives it a value")
         self.acting = True
         for a in r.actions:
             self.action(a, bound)

@@ -19,16 +19,16 @@ WRONG = sorted((Path(__file__).parents[1] / "rules" / "wrong").glob("*.egg"))
 HEAD = "; name: t\n; family: t\n; claim: c\n\n; a => b\n"
 
 
-def check(path: Path, proofs: bool = False) -> Result:
+def check(path: Path) -> Result:
     files, mine = checked_files([path])
-    return Checker(files).check(mine[0], mine[0].rules[-1], proofs=proofs)
+    return Checker(files).check(mine[0], mine[0].rules[-1])
 
 
 @pytest.mark.parametrize("path", WRONG, ids=lambda p: p.stem)
 def test_a_wrong_rule_is_refuted(path: Path) -> None:
     got = check(path)
     assert got.verdict == "refuted", got
-    assert got.failure is not None and got.subject is not None
+    assert got.failure is not None and got.subject is not None or "solver" in got.method
 
 
 def test_there_are_enough_wrong_rules() -> None:
