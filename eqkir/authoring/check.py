@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from eqkir.authoring.domains import BY_RULES, heads
 from eqkir.authoring.marked import Marked, marked, needs
 from eqkir.authoring.patterns import is_variable, pattern
 from eqkir.authoring.prove import Proof, contradiction, prove
@@ -174,8 +175,15 @@ class Checker:
         return out
 
     def support(self, file: RuleFile, rule: Rule) -> tuple[str, ...]:
-        """Rulesets of the file's other rules, which may have to act before values of a rule exist."""
-        return tuple(dict.fromkeys(r.family for r in file.rules if r.name != rule.name and r.family not in ("facts", "realize", "own")))
+        """Rulesets that may have to act before there is a match: those of the file's other rules, and those that make what the query
+        speaks of and no program holds from the start."""
+        out = [r.family for r in file.rules if r.name != rule.name and r.family not in ("facts", "realize", "own")]
+        wanted = heads([n for ast in rule.asts for n in ast.query]) & {*BY_RULES, "ConAcc", "Fold"}
+        for f in self.files:
+            for r in f.rules:
+                if r.name != rule.name and r.family != "facts" and wanted & heads([n for ast in r.asts for n in ast.actions]):
+                    out.append(r.family)
+        return tuple(dict.fromkeys(out))
 
     def families(self, file: RuleFile, rule: Rule) -> list[str]:
         """Rulesets that act beside placement. Values need no tiles; what depends on labels does."""

@@ -35,7 +35,7 @@ def test_there_are_enough_wrong_rules() -> None:
     assert len(WRONG) >= 25
 
 
-@pytest.mark.parametrize("stem", ["cancel", "order-twice", "lost-mask"])
+@pytest.mark.parametrize("stem", ["cancel", "order-twice", "off-by-one"])
 def test_a_counterexample_replays(stem: str, tmp_path: Path) -> None:
     path = next(p for p in WRONG if p.stem == stem)
     (row,) = run(Job((str(path),), f"wrong-{stem}", (), str(tmp_path), False, proofs=False))

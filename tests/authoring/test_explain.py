@@ -60,8 +60,8 @@ def test_impact_says_what_a_rule_changes_and_flags_what_changes_nothing(tmp_path
     rows = measure(Job(str(CORPUS / "softmax_bf16.json"), o, ("idle", "reduce-lanes"), True))
     table = {r["rule"]: r for r in summary(rows, o, ("idle", "reduce-lanes"))}
     assert table["idle"]["without_effect"] and table["idle"]["matches"] > 0
-    assert not table["reduce-lanes"]["without_effect"] and table["reduce-lanes"]["largest_cost_ratio"] > 1
-    assert all(r["cost_none"] >= r["cost"] for r in rows)
+    assert not table["reduce-lanes"]["without_effect"] and table["reduce-lanes"]["choices_changed"] == 1
+    assert all(r["cost_none"] > r["cost"] for r in rows)
     text = page(list(table.values()), 1, o)
     assert "reduce-lanes" in text and "http" not in text, "self-contained"
 
