@@ -4,6 +4,7 @@
     python -m tools.matrix                    every cell on the program interpreter, every fourth column on the provider's interpreter, …
     python -m tools.matrix --limit 6 --jobs 1
     python -m tools.matrix --kernels softmax_f32 shift --engines program
+    python -m tools.matrix --target mojo:native    program and task interpreters for all kernels, native code for a sample (--natively N)
 
 `run_matrix` is what `make show ISSUE=2` and the slow tests call.
 """
@@ -23,28 +24,33 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from eqkir.driver import pool  # noqa: E402
-from tests.matrix import cells, provider  # noqa: E402
+from tests.matrix import cells, native, provider  # noqa: E402
 
 #: seconds that one kernel's row may take before its worker is ended
 ROW_SECONDS = 600.0
 ENGINES = ("program", "interpreter", "compile")
+CPU_ENGINES = ("program", "native")
+#: kernels that run natively in the CPU's matrix
+NATIVELY = 32
 
 
 def run_matrix(
     limit: int | None = None, *, kernels: Sequence[str] | None = None, seeds: int = cells.SEEDS, cases: int = 4, jobs: int = 2,
-    engines: Sequence[str] = ENGINES, progress: bool = False,
+    engines: Sequence[str] = (), progress: bool = False, target: str = cells.TARGET, natively: int = NATIVELY,
 ) -> dict[str, Any]:  # fmt: skip
     """Run the matrix in worker processes and return a plain summary (JSON-able).
 
     `limit` keeps the first so many kernels; `cases` a cell; `engines`: ``program`` is always run, ``interpreter`` runs chosen, worst and
-    two random programs on the provider's interpreter, ``compile`` compiles chosen and one random for the default target. ``ok`` is True
-    when no cell has a fault.
+    two random programs on the provider's interpreter, ``compile`` compiles chosen and one random for the default target. For a CPU
+    `target`, ``program`` includes the interpreter of task programs, and ``native`` runs four columns of `natively` kernels as native code.
+    ``ok`` is True when no cell has a fault.
     """
+    engines = engines or (CPU_ENGINES if target.startswith("mojo:") else ENGINES)
     names = list(kernels or cells.kernels())[:limit]
     configs = cells.configurations(seeds)
     start = time.perf_counter()
     rows: dict[str, list[cells.Cell]] = {}
-    for i, answer in pool.run("tests.matrix.cells:row", [(n, configs, cases) for n in names], jobs, ROW_SECONDS):
+    for i, answer in pool.run("tests.matrix.cells:row", [(n, configs, cases, target) for n in names], jobs, ROW_SECONDS):
         if isinstance(answer, pool.Failure):
             answer = [cells.Cell(names[i], "row", faults=[f"{answer.kind}: {answer.message}"])]
         rows[names[i]] = answer
@@ -55,7 +61,7 @@ def run_matrix(
     for engine in engines:
         if engine != "program":
             begin = time.perf_counter()
-            got = provider.run(engine, names, jobs)
+            got = native.run(native.sample(names, natively), jobs, target) if engine == "native" else provider.run(engine, names, jobs)
             summary[engine] = {**summarize(got, time.perf_counter() - begin), "digests": len({c.digest for c in got if c.digest})}
             summary["ok"] = summary["ok"] and summary[engine]["ok"]
     return summary
@@ -104,7 +110,7 @@ def _line(row: list[cells.Cell]) -> str:
 def table(summary: dict[str, Any]) -> str:
     """The summary as text."""
     out = []
-    for engine in ("program", "interpreter", "compile"):
+    for engine in dict.fromkeys((*ENGINES, *CPU_ENGINES)):
         s = summary if engine == "program" else summary.get(engine)
         if not s:
             continue
@@ -126,10 +132,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--seeds", type=int, default=cells.SEEDS)
     p.add_argument("--cases", type=int, default=4)
     p.add_argument("--jobs", type=int, default=2)
-    p.add_argument("--engines", nargs="*", default=list(ENGINES), choices=ENGINES)
+    p.add_argument("--target", default=cells.TARGET)
+    p.add_argument("--natively", type=int, default=NATIVELY, help="kernels that run as native code (a CPU target)")
+    p.add_argument("--engines", nargs="*", default=[], choices=list(dict.fromkeys((*ENGINES, *CPU_ENGINES))))
     p.add_argument("--json", type=Path)
     a = p.parse_args(argv)
-    s = run_matrix(a.limit, kernels=a.kernels, seeds=a.seeds, cases=a.cases, jobs=a.jobs, engines=a.engines, progress=True)
+    s = run_matrix(
+        a.limit, kernels=a.kernels, seeds=a.seeds, cases=a.cases, jobs=a.jobs, engines=a.engines, progress=True, target=a.target,
+        natively=a.natively,
+    )  # fmt: skip
     print(table(s))
     if a.json:
         a.json.write_text(json.dumps(s, indent=2) + "\n")

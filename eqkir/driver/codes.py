@@ -38,6 +38,12 @@ CHECK = register(
     "The emitted source was refused or gave a wrong result in the provider's interpreter, did not compile, spilled registers, exceeded a "
     "limit of the target, or its machine code holds a form that KIR does not permit.",
 )
+MACHINE = register(
+    "EQK-RUN-MACHINE",
+    "the emitted code cannot run on this machine",
+    "A check was to run native code for a target whose architecture or instructions this machine does not have. Check it there, or with "
+    "`--check compile` here.",
+)
 SHAPE = register(
     "EQK-RUN-SHAPE",
     "a malformed shape or value",
@@ -77,4 +83,4 @@ ARTIFACT = register(
 )
 
 #: module that an import may miss -> the extra that brings it
-EXTRAS = {"triton": "triton", "highspy": "ilp"}
+EXTRAS = {"triton": "triton", "highspy": "ilp", "ortools": "cpsat"}

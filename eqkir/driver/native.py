@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from eqkir.base.diagnostics import Diagnostic, EqkirError, fail
 from eqkir.driver import codes, numeric, pool, programs
 from eqkir.driver.chain import Chain
 from eqkir.driver.checks import array_of
+from eqkir.driver.guards import Guarded
 from eqkir.driver.job import kernel_of, record, unexpected
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
     from eqkir.cpu.model import TaskProgram
     from eqkir.driver.batch import Progress
     from eqkir.emit.mojo.artifact import TaskArtifact
-    from eqkir.emit.mojo.build import Built
+    from eqkir.emit.mojo.build import Built, Module
     from eqkir.program.model import Program
+    from eqkir.targets import CpuTarget
 
 #: kernels that are compiled together
 BATCH = 16
@@ -54,7 +54,7 @@ def provider_checks(outcomes: Sequence[Outcome], names: Sequence[str], options: 
     built: list[tuple[Outcome, Built]] = []
     for at in range(0, len(pairs), BATCH):
         part = pairs[at : at + BATCH]
-        for (o, _), found in zip(part, build([a.module for _, a in part], p.target.cpu), strict=True):
+        for (o, _), found in zip(part, build([a.module for _, a in part], p.target.cpu, triple=p.target.triple), strict=True):
             o.stage = "checks"
             if isinstance(found, EqkirError):
                 o.checks["compile"] = "failed"
@@ -74,16 +74,33 @@ def write(folder: Path, o: Outcome, options: Options) -> None:
     """Native code of a kernel that was compiled, and what `eqkir.load` needs, beside its artifacts. Raises EqkirError, OSError."""
     from eqkir.driver.provider import MojoProvider, provider
     from eqkir.emit.mojo import native
-    from eqkir.emit.mojo.build import build_one
-    from eqkir.emit.mojo.pool import pool_library
 
     p = provider(options.target)
     assert isinstance(p, MojoProvider)
     made = p.spell(programs.loads(o.program)).native
-    native.write(folder, made, p.target.cpu, build_one(made.module, p.target.cpu), pool_library(p.target.cpu))
+    library, pool_code = native_code(made.module, p.target)
+    native.write(folder, made, p.target, library, pool_code)
+
+
+def native_code(module: Module, target: CpuTarget) -> tuple[Built, Built]:
+    """The library of one kernel, and the pool's. Raises EqkirError EQK-MOJ-…."""
+    from eqkir.emit.mojo.build import build_one
+    from eqkir.emit.mojo.pool import pool_library
+
+    return build_one(module, target.cpu, triple=target.triple), pool_library(target.cpu, triple=target.triple)
 
 
 def _native(built: Sequence[tuple[Outcome, Built]], options: Options, jobs: int, progress: Progress | None) -> None:
+    from eqkir.driver.provider import MojoProvider, provider
+    from eqkir.runtime.machine import missing
+
+    p = provider(options.target)
+    if isinstance(p, MojoProvider) and (lack := missing(p.target.machine, list(p.target.needs))):
+        for o, _ in built:
+            o.stage = "checks"
+            o.checks["native"] = "refused"
+            o.fail(Diagnostic(codes.MACHINE, f"{options.target} cannot run here: {lack}", stage="checks"))
+        return
     tasks = [(o.file, o.kernel or "", o.kir, o.program, b, options) for o, b in built]
     for done, (i, answer) in enumerate(pool.run("eqkir.driver.native:check", tasks, jobs, options.job_seconds)):
         o = built[i][0]
@@ -116,15 +133,16 @@ def check(file: str, kernel: str, kir: str, program_text: str, built: Built, opt
 
 
 def engine(artifact: TaskArtifact, built: Built, seed: int) -> numeric.Engine:
-    """Native code in this process; instances are cut into tasks at random, which run in a random order."""
+    """Native code in this process, on guarded copies; instances are cut into tasks at random, which run in a random order."""
     from eqkir.emit.mojo.call import Launch
 
     rng = random.Random(seed)
 
     def go(args: Mapping[str, Any], symbols: Mapping[str, int]) -> Mapping[str, ViewArg]:
-        arrays: dict[str, np.ndarray[Any, Any]] = {k: array_of(a) for k, a in args.items() if isinstance(a, ViewArg)}
+        guarded = Guarded(args)
         scalars = {k: a for k, a in args.items() if not isinstance(a, ViewArg)}
-        Launch(artifact.tasks, arrays, scalars, symbols, seed).call(built, rng)
+        Launch(artifact.tasks, guarded.arrays, scalars, symbols, seed).call(built, rng)
+        guarded.finish()
         return {k: a for k, a in args.items() if isinstance(a, ViewArg)}
 
     return go
@@ -137,17 +155,15 @@ def through_runtime(program: Program, target: str) -> numeric.Engine:
     """
     from eqkir.driver.provider import MojoProvider, provider
     from eqkir.emit.mojo import native
-    from eqkir.emit.mojo.build import build_one
-    from eqkir.emit.mojo.pool import pool_library
     from eqkir.runtime.native import LoadError, load
 
     p = provider(target)
     assert isinstance(p, MojoProvider)
     artifact = p.spell(program)
     told = artifact.native
-    library, pool_code = build_one(artifact.module, p.target.cpu), pool_library(p.target.cpu)
+    library, pool_code = native_code(artifact.module, p.target)
     with tempfile.TemporaryDirectory(prefix="eqkir-run-") as folder:
-        native.write(Path(folder), told, p.target.cpu, library, pool_code)
+        native.write(Path(folder), told, p.target, library, pool_code)
         try:
             kernel = load(folder)
         except LoadError as e:

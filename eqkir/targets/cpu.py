@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 #: features that an instruction-set level needs, as the kernel names them
 _V3 = ("abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe")
 LEVELS = {"x86-64-v4": (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"), "x86-64-v3": _V3}
-
-
+#: a compiler's feature -> the kernel's name of it, where they differ
+KERNEL_NAMES = {"avx512vnni": "avx512_vnni", "avx512bf16": "avx512_bf16"}
 #: features that an implementation may declare that it needs
 FEATURES = ("avx512_vnni", "avx512_bf16")
 
@@ -30,7 +30,8 @@ class CpuTarget(BaseModel):
     name: str
     title: str
     provider: Literal["mojo"]
-    cpu: str  # what the compiler is asked for: a name that it knows, or ``native``
+    cpu: str  # what the compiler is asked for: a name that it knows, with ``+feature`` for what the name does not imply, or ``native``
+    triple: str = ""  # of another machine than this one, for the compiler
     rows: str  # name of the row file under ``rows/``
     sources: dict[str, str]  # group of fields -> where the numbers are from
 
@@ -71,12 +72,32 @@ class CpuTarget(BaseModel):
     def _known(self) -> CpuTarget:
         if unknown := sorted(set(self.features) - set(FEATURES)):
             raise ValueError(f"features: {unknown[0]} is none of {' '.join(FEATURES)}")
+        if self.cpu != "native" and (absent := sorted(set(self.features) - set(self.needs))):
+            raise ValueError(f"features: the compiler is not asked for {absent[0]} by {self.cpu}")
         return self
 
     @property
     def spec(self) -> str:
         """``provider:name``."""
         return f"{self.provider}:{self.name}"
+
+    @property
+    def machine(self) -> str:
+        """The architecture, as the operating system names it."""
+        if self.triple:
+            return self.triple.split("-")[0]
+        return "x86_64" if self.cpu.startswith("x86-64") else platform.machine()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Features that code may use, as the kernel names them: those of the level and what is added, for ``native`` those of this
+        machine; the loader asks for them. None are known of other architectures."""
+        from eqkir.runtime.machine import features
+
+        if self.cpu == "native":
+            return tuple(sorted(features() or ()))
+        name, *more = self.cpu.split("+")
+        return tuple(sorted((*LEVELS[name], *(KERNEL_NAMES.get(f, f) for f in more)))) if name in LEVELS else ()
 
     @property
     def compile_only(self) -> bool:

@@ -17,9 +17,18 @@ HERE = Path(eqkir.__file__).parent
 
 
 def test_described_targets() -> None:
-    names = ("mojo:x86-64-v3", "mojo:x86-64-v4", "triton:nvidia-a100", "triton:nvidia-b200", "triton:nvidia-h200")
+    names = (
+        "mojo:riscv64-v",
+        "mojo:x86-64-v3",
+        "mojo:x86-64-v4",
+        "mojo:x86-64-v4-vnni",
+        "triton:nvidia-a100",
+        "triton:nvidia-b200",
+        "triton:nvidia-h200",
+    )
     assert target_names() == names
-    assert {t.arch for t in all_targets()} == {"sm_80", "sm_90", "sm_100", "x86-64-v3", "x86-64-v4"}
+    levels = {"x86-64-v3", "x86-64-v4", "x86-64-v4+avx512vnni+avx512bf16", "generic-rv64+m+a+f+d+c+v+zba+zbb+zbs"}
+    assert {t.arch for t in all_targets()} == {"sm_80", "sm_90", "sm_100", *levels}
     assert load_gpu("triton:nvidia-h200").compiler_target() == ("cuda", 90, 32)
     for t in all_targets():
         if not isinstance(t, Target):
@@ -66,6 +75,46 @@ def test_every_field_has_a_reader() -> None:
     text = "\n".join(p.read_text() for p in sorted(HERE.rglob("*.py")))
     unread = [f for m in (Target, CpuTarget) for f in m.model_fields if not re.search(rf"\.{f}\b", text)]
     assert unread == []
+
+
+#: field of a CPU's description -> the modules that act on it
+CONSUMERS = {
+    "name": "targets/__init__.py", "title": "cli/info.py", "provider": "targets/__init__.py", "sources": "cli/info.py",
+    "cpu": "driver/native.py", "triple": "driver/native.py", "rows": "extract/cpu_rows.py", "features": "extract/cpu_members.py",
+    "cores": "extract/cost/cpu.py", "clock_hz": "extract/cost/cpu.py", "vector_bytes": "driver/provider.py",
+    "vector_registers": "extract/cost/cpu.py", "slots_per_clock": "extract/cost/cpu.py", "loads_per_clock": "extract/cost/cpu.py",
+    "stores_per_clock": "extract/cost/cpu.py", "latency_clocks": "extract/cost/cpu.py", "op_slots": "targets/cpu.py",
+    "max_fragment_lanes": "extract/cpu_legality.py", "max_fragment_bytes": "extract/cpu_legality.py", "l2_bytes": "extract/cost/cpu.py",
+    "l3_bytes": "extract/cost/cpu.py", "l3_bytes_per_s": "extract/cost/cpu.py", "dram_bytes_per_s": "extract/cost/cpu.py",
+    "line_bytes": "extract/cost/cpu.py", "launch_ns": "extract/cost/cpu.py", "instance_ns": "extract/cost/cpu.py",
+}  # fmt: skip
+
+
+def test_the_consumer_of_every_capability_of_a_cpu() -> None:
+    assert CONSUMERS.keys() == CpuTarget.model_fields.keys()
+    for field, module in CONSUMERS.items():
+        assert re.search(rf"(target|\bt|self|d|p\.target)\.{field}\b", (HERE / module).read_text()), (field, module)
+    cost = (HERE / "extract/cost/cpu.py").read_text()
+    assert re.search(r"\.slots\(", cost), "`op_slots` is read by way of `slots`"
+
+
+@pytest.mark.parametrize("change", [{"features": ["avx9"]}, {"features": ["avx512_vnni"]}, {"op_slots": {"exp": 2}}, {"vector_bytes": 0}])
+def test_a_cpu_that_contradicts_itself_is_malformed(change: dict[str, object]) -> None:
+    """A feature that nothing asks for, or that the compiler is not told of; costs without a default."""
+    text = files("eqkir.targets").joinpath("data/x86-64-v4.json").read_text()
+    with pytest.raises(EqkirError) as e:
+        parse_target(json.dumps({**json.loads(text), **change}), "changed.json")
+    assert e.value.diagnostics[0].code == "EQK-TARGET-FILE"
+
+
+def test_what_code_of_a_target_needs() -> None:
+    targets = {t.name: t for t in all_targets() if isinstance(t, CpuTarget)}
+    assert {n: t.machine for n, t in targets.items()} == {
+        "riscv64-v": "riscv64", "x86-64-v3": "x86_64", "x86-64-v4": "x86_64", "x86-64-v4-vnni": "x86_64",
+    }  # fmt: skip
+    more = set(targets["x86-64-v4-vnni"].needs) - set(targets["x86-64-v4"].needs)
+    assert more == {"avx512_vnni", "avx512_bf16"} == set(targets["x86-64-v4-vnni"].features)
+    assert set(targets["x86-64-v3"].needs) < set(targets["x86-64-v4"].needs) and targets["riscv64-v"].needs == ()
 
 
 def test_no_machine_is_known_to_code() -> None:

@@ -2,8 +2,8 @@
 
 A *cell* is (kernel, configuration). Configurations are ``chosen``, ``worst``, ``random-<seed>``, ``without-<family>`` for each family and
 ``without-all``. A cell verifies statically and is then run on the program interpreter: a rotating window of (shape, variant) *cases*,
-so that the cells of one kernel together see every case, and a shape past the program's own blocks (`stretch`). `row` does one kernel, in
-this process.
+so that the cells of one kernel together see every case, and a shape past the program's own blocks (`stretch`). For a CPU target the task
+program is run on its interpreter, too. `row` does one kernel, in this process.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class Cell:
 class Subject:
     """One kernel with everything that its cells share: saturated graphs by families left out, inputs and envelopes by case."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, target: str = TARGET) -> None:
+        self.name, self.target = name, target
         self.kernel: Kernel = link(load_file(CORPUS / f"{name}.json")).kernels[0]
         self.entry: dict[str, Any] = shapes()[name]
         self.constexprs: dict[str, Any] = {p.id: p.default for p in self.kernel.params if isinstance(p, Constexpr)}
@@ -112,14 +112,14 @@ class Subject:
     @cached_property
     def base(self) -> Chain:
         """The chain whose construction and P0 all configurations share."""
-        return Chain(self.kernel, Options(target=TARGET), Outcome(self.name, ""))
+        return Chain(self.kernel, Options(target=self.target), Outcome(self.name, ""))
 
     def chain(self, config: str) -> Chain:
         """The product's chain of stages under a configuration; graphs are saturated once a set of families."""
         kind, _, arg = config.partition("-")
         without = () if kind != "without" else families() if arg == "all" else (arg,)
         extractor = {"worst": "worst", "random": "random"}.get(kind, "greedy-dag")
-        options = Options(target=TARGET, without=without, extractor=extractor, seed=int(arg) if kind == "random" else 0)
+        options = Options(target=self.target, without=without, extractor=extractor, seed=int(arg) if kind == "random" else 0)
         chain = Chain(self.kernel, options, Outcome(self.name, ""))
         chain.abstract, chain.initial = self.base.abstract, self.base.initial  # stages computed once
         if without not in self._saturated:
@@ -171,7 +171,10 @@ def check_cell(subject: Subject, config: str, at: int, cases: int) -> Cell:
         if programs.dumps(programs.loads(text)) != text:
             cell.faults.append("program.json does not read back as the same program")
         beyond = [c for c in subject.stretched(program) if steps(program, {**subject.integers, **dict(c.symbols)}) <= STEPS]
-        run_cases(subject, program, [*window(subject.cases(), at, cases), *window(beyond, at, 1)], cell)
+        chosen = [*window(subject.cases(), at, cases), *window(beyond, at, 1)]
+        run_cases(subject, program, chosen, cell)
+        if subject.target.startswith("mojo:"):
+            run_tasks(subject, program, chosen, cell)
     except EqkirError as e:
         cell.faults.append(str(e)[:400])
     except Exception as e:  # every cell gets a verdict
@@ -197,6 +200,21 @@ def run_cases(subject: Subject, program: Program, cases: Iterable[Case], cell: C
         judge(cell, case, expected, lambda a=args, e=engine, c=case: e(clone(a), dict(c.symbols)))  # type: ignore[misc]
 
 
+def run_tasks(subject: Subject, program: Program, cases: Iterable[Case], cell: Cell) -> None:
+    """The task program that the provider spells, on its own interpreter, against the envelope."""
+    from eqkir.driver.native import interpreted
+    from eqkir.driver.provider import MojoProvider
+
+    provider = subject.base.provider
+    assert isinstance(provider, MojoProvider)
+    tasks = provider.spell(program).tasks
+    for i, case in enumerate(cases):
+        if made := subject.case(case):
+            args, expected = made
+            engine = interpreted(tasks, seed=i)
+            judge(cell, case, expected, lambda a=args, e=engine, c=case: e(clone(a), dict(c.symbols)))  # type: ignore[misc]
+
+
 def judge(cell: Cell, case: Case, expected: Mapping[str, Envelope], run: Any) -> None:
     """Run one case and record the verdict."""
     try:
@@ -212,7 +230,7 @@ def judge(cell: Cell, case: Case, expected: Mapping[str, Envelope], run: Any) ->
         cell.faults.append(f"{case}: {verdict.first} ({verdict.mismatches} of {verdict.elements} elements)")
 
 
-def row(name: str, configs: list[str], cases: int) -> list[Cell]:
+def row(name: str, configs: list[str], cases: int, target: str = TARGET) -> list[Cell]:
     """All cells of one kernel, in order."""
-    subject = Subject(name)
+    subject = Subject(name, target)
     return [check_cell(subject, c, i, cases) for i, c in enumerate(configs)]

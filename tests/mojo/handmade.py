@@ -10,6 +10,7 @@ from eqkir.emit.mojo.build import Built, Module, build_one
 from eqkir.emit.mojo.native import Native, write
 from eqkir.emit.mojo.pool import pool_library
 from eqkir.program.abi import Abi, ScalarParam, SymbolParam, ViewParam
+from eqkir.targets import CpuTarget, load_target
 
 HEAD = '@export\ndef {}(ctx: Int, lo: Int, hi: Int) abi("C"):\n'
 HEAD += "    var w = Pointer[Int, MutAnyOrigin](unsafe_from_address=ctx)\n"
@@ -71,5 +72,7 @@ def sums(grain: int = 1) -> Native:
 def made(native: Native, folder: Path, cpu: str = "native") -> Path:
     """The artifact folder of a kernel. Raises EqkirError."""
     library: Built = build_one(native.module, cpu)
-    write(folder, native, cpu, library, pool_library(cpu))
+    target = load_target(f"mojo:{cpu}")
+    assert isinstance(target, CpuTarget)
+    write(folder, native, target, library, pool_library(cpu))
     return folder

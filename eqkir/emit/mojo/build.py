@@ -101,7 +101,8 @@ def build(
 ) -> list[Built | EqkirError]:
     """The library of each module, or the diagnosis of why there is none, in the order of `modules`.
 
-    `cpu` is a name that the compiler knows (``x86-64-v4``, ``native`` for the machine's own). Modules that are not in the cache are
+    `cpu` is a name that the compiler knows (``x86-64-v4``, ``native`` for the machine's own), with ``+feature`` for what it does not
+    imply; `triple` is another machine's than this one's. Modules that are not in the cache are
     compiled together; where a batch fails, its halves are tried, so that one module's failure is its own.
     """
     try:
@@ -177,7 +178,9 @@ def _compile(batch: list[tuple[str, Module]], cpu: str, triple: str, folder: Pat
 def _run(work: Path, text: str, cpu: str, triple: str, seconds: float) -> tuple[str, str] | None:
     """``batch.so`` in `work`; else a code and a message."""
     (work / "batch.mojo").write_text(text, encoding="utf-8")
-    target = [*([] if cpu == "native" else ["--target-cpu", cpu]), *(["--target-triple", triple] if triple else [])]
+    name, *features = cpu.split("+")
+    target = [*([] if name == "native" else ["--target-cpu", name]), *(["--target-triple", triple] if triple else [])]
+    target += ["--target-features", ",".join(f"+{f}" for f in features)] if features else []
     end = toolchain.run("mojo", ["build", *FLAGS, "--emit", "object", *target, "batch.mojo", "-o", "batch.o"], work, seconds)
     if end.code is None:
         return toolchain.TIME, f"the compiler did not end within {seconds:g} s"

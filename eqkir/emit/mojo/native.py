@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +13,7 @@ from eqkir.base.files import write_atomic
 from eqkir.cpu.model import TaskProgram
 from eqkir.emit.mojo.build import Built, Module, text_of
 from eqkir.emit.mojo.host import identifier, python
-from eqkir.runtime.machine import features
-from eqkir.targets.cpu import LEVELS
+from eqkir.targets.cpu import CpuTarget
 
 #: version of ``native.json`` and of the task functions' interface
 FORMAT: Final = 1
@@ -71,18 +69,7 @@ def _symbol(e: Expr) -> str | None:
     return str(e.args[0]) if e.op == "sym" else None
 
 
-def machine(cpu: str) -> str:
-    """The architecture of a target, as the operating system names it."""
-    return "x86_64" if cpu.startswith("x86-64") else platform.machine()
-
-
-def needs(cpu: str) -> list[str]:
-    """Features that code for a target may use: those of its level, for ``native`` those of this machine. The loader asks for them."""
-    found = features() if cpu == "native" else LEVELS.get(cpu, ())
-    return sorted(found or ())
-
-
-def write(folder: Path, native: Native, cpu: str, library: Built, pool: Built) -> None:
+def write(folder: Path, native: Native, target: CpuTarget, library: Built, pool: Built) -> None:
     """The four files of `FILES`, each whole or not at all, ``native.json`` last. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "native.json").unlink(missing_ok=True)
@@ -90,5 +77,7 @@ def write(folder: Path, native: Native, cpu: str, library: Built, pool: Built) -
     for name, data in files.items():
         write_atomic(folder / name, data)
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    told = describe(native, cpu) | {"key": library.key, "pool": pool.key, "digests": digests, "machine": machine(cpu), "needs": needs(cpu)}
+    told = describe(native, target.cpu) | {
+        "key": library.key, "pool": pool.key, "digests": digests, "machine": target.machine, "needs": list(target.needs),
+    }  # fmt: skip
     write_atomic(folder / "native.json", (json.dumps(told, sort_keys=True, indent=2) + "\n").encode())
