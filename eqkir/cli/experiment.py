@@ -11,6 +11,9 @@ from typing import Any
 
 from eqkir.driver.options import Options
 
+#: saturation on a busy machine ends where it would on an idle one
+PATIENT = {"seconds": 600.0}
+
 
 def run(
     paths: list[Path], out: Path, cost_models: str, extractors: str, seeds: int, limit: float, rows: int, jobs: int, target: str,
@@ -21,7 +24,14 @@ def run(
     from eqkir.lab.experiment import run as work
 
     plan = Plan(
-        paths, _split(cost_models), _split(extractors), seeds, limit, rows, jobs, Options(target=target, shapes=shapes, check="none")
+        paths,
+        _split(cost_models),
+        _split(extractors),
+        seeds,
+        limit,
+        rows,
+        jobs,
+        Options(target=target, shapes=shapes, check="none", limits=PATIENT),
     )
     n, left = work(plan, out, _progress(as_json))
     counts = Counter(r["status"] for r in read(out / "cells.csv"))
@@ -102,7 +112,7 @@ def export(paths: list[Path], out: Path, cost_model: str, row: str, jobs: int, t
     """Write the frozen e-graphs of kernels as extraction-gym JSON."""
     from eqkir.lab.release import release
 
-    n, left = release(paths, out, cost_model, row, jobs, Options(target=target, shapes=shapes, check="none"))
+    n, left = release(paths, out, cost_model, row, jobs, Options(target=target, shapes=shapes, check="none", limits=PATIENT))
     for x in left:
         print(f"left out: {x}", file=sys.stderr)
     print(f"{n} e-graph(s) in {out}")

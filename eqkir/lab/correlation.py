@@ -16,7 +16,7 @@ from typing import Any
 from eqkir.driver import pool
 from eqkir.driver.options import Options
 from eqkir.lab.figures import geometric, spearman
-from eqkir.lab.instance import Source, sources
+from eqkir.lab.instance import Source, frozen, sources
 
 COLUMNS = ("table", "workload", "kernel", "candidate", "cost_model", "cost", "measured_ms", "enodes")
 
@@ -29,7 +29,9 @@ def correlate(corpus: list[Path], tables: list[Path], models: list[str], out: Pa
 
     found = {s.kernel: s for s in sources(corpus, Options(check="none"), jobs)[0] if s.kind == "kernel"}
     lines = [{"table": t.stem, **r} for t in tables for r in measurements(str(t)) if r["kernel"] in found]
-    tasks: list[tuple[Any, ...]] = [(found[r["kernel"]], r, models, target) for r in lines]
+    graphs = [out / "graphs" / f"{found[r['kernel']].name}.graph" for r in lines]
+    known = [str(g) if g.exists() and not r.get("note") else "" for g, r in zip(graphs, lines, strict=True)]
+    tasks: list[tuple[Any, ...]] = [(found[r["kernel"]], r, models, target, g) for r, g in zip(lines, known, strict=True)]
     left: list[str] = []
     rows: list[dict[str, Any]] = []
     for i, answer in pool.run("eqkir.lab.correlation:costs", tasks, jobs, 600.0):
@@ -45,8 +47,9 @@ def correlate(corpus: list[Path], tables: list[Path], models: list[str], out: Pa
     return len(rows), sorted(left)
 
 
-def costs(source: Source, line: dict[str, Any], models: list[str], target: str) -> list[dict[str, Any]]:
-    """Rows of one measured workload: candidates × models; candidates without a legal selection are left out."""
+def costs(source: Source, line: dict[str, Any], models: list[str], target: str, known: str = "") -> list[dict[str, Any]]:
+    """Rows of one measured workload: candidates × models; candidates without a legal selection are left out. `known`: a file of
+    `instance.freeze` to take the graph from."""
     from eqkir.driver.chain import Chain
     from eqkir.driver.job import kernel_of
     from eqkir.driver.outcome import Outcome
@@ -60,12 +63,12 @@ def costs(source: Source, line: dict[str, Any], models: list[str], target: str) 
     shapes = {k: v for k, v in line["shapes"].items() if isinstance(v, int)}
     options = Options(target=target, shapes=shapes, permit=permit, check="none")
     chain = Chain(kernel_of(Task(source.path, 0, source.kernel, source.text)), options, Outcome(source.kernel, source.path))
-    graph = chain.saturated.graph
+    graph, abstract = (frozen(known).graph, frozen(known).abstract) if known else (chain.saturated.graph, chain.abstract)
     picked = {k: c for k, c in line["candidates"].items() if c.get("ms")}
     rows = [Row(tuple(sorted(c["bindings"].items())), tuple(sorted(c["options"].items())), "measured") for c in picked.values()]
     out = []
     for m in models:
-        p, _ = problem(graph, chain.abstract, chain.target, chain.steering, load_model(m, source.kernel), rows)
+        p, _ = problem(graph, abstract, chain.target, chain.steering, load_model(m, source.kernel), rows)
         picks = greedy(p, True)
         for i, (k, c) in enumerate(picked.items()):
             if (s := selection(p, picks, i)) is not None:
