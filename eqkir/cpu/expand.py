@@ -130,7 +130,7 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
             for d in whole:
                 k.labels[d] = Lanes(b.const(0), k.extent(axis_of(d)) if d in covering and not full else -1)
             for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
-                k.layout, k.values, k.pending, k.origins = layout, {}, {}, origin  # ids are a phase's own
+                k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
                 _block(k, phase)
         return out
 
