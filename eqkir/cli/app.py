@@ -10,6 +10,8 @@ import typer
 app = typer.Typer(name="eqkir", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 rules_app = typer.Typer(no_args_is_help=True, help="The rewrite rules.")
 app.add_typer(rules_app, name="rules")
+experiment_app = typer.Typer(no_args_is_help=True, help="Experiments with cost models and extractors.")
+app.add_typer(experiment_app, name="experiment")
 
 Target = Annotated[str, typer.Option("--target", help="provider:device; `eqkir targets` lists them")]
 Rules = Annotated[list[str] | None, typer.Option("--rules", metavar="PATH", help="a rule file or folder besides eqkir's own (repeatable)")]
@@ -20,7 +22,9 @@ Permit = Annotated[
     list[str] | None,
     typer.Option("--permit", metavar="NAME", help="a numerical permission: relaxed_normalization, zero_products (repeatable)"),
 ]
-Extractor = Annotated[str, typer.Option("--extractor", help="greedy-dag, greedy-tree, random, worst, or a plug-in")]
+Extractor = Annotated[
+    str, typer.Option("--extractor", help="greedy-dag, greedy-tree, random, worst, one of `eqkir experiment list`, or a plug-in")
+]
 CostModel = Annotated[str, typer.Option("--cost-model", help="how candidates are compared: roofline, node_count, weighted_ops")]
 Seed = Annotated[int, typer.Option("--seed", help="seed of the random extractor and of generated inputs")]
 Shape = Annotated[list[str] | None, typer.Option("--shape", metavar="M=4096,…", help="pin symbols, integer scalars or constexprs")]
@@ -175,6 +179,97 @@ def rules_list(rules: Rules = None, json: AsJson = False) -> None:
     from eqkir.cli import info
 
     info.rules(tuple(rules or ()), json)
+
+
+Corpus = Annotated[list[Path], typer.Option("--corpus", help="KIR files, extraction-gym e-graphs, or folders of them (repeatable)")]
+
+
+@experiment_app.command("run")
+def experiment_run(
+    corpus: Corpus,
+    out: Annotated[Path, typer.Option("-o", "--out", help="folder of the experiment; what it holds already is not run again")],
+    cost_models: Annotated[str, typer.Option("--cost-models", help="names, or FILE.py:FUNCTION, by commas")] = "roofline",
+    extractors: Annotated[str, typer.Option("--extractors", help="names by commas; `eqkir experiment list`")] = "greedy-dag,ilp",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="seeds of extractors that draw")] = 1,
+    limit: Annotated[float, typer.Option("--limit", min=0.0, help="CPU seconds a cell")] = 0.5,
+    rows: Annotated[int, typer.Option("--rows", min=0, help="at most so many binding rows a kernel; 0 for all")] = 0,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
+    target: Target = "triton:nvidia-h200",
+    shape: Shape = None,
+    json: AsJson = False,
+) -> None:
+    """Run every extractor under every cost model on every instance."""
+    from eqkir.cli import experiment as command
+    from eqkir.driver.shapes import parse_shapes
+
+    shapes = parse_shapes(shape or [])
+    raise typer.Exit(command.run(corpus, out, cost_models, extractors, seeds, limit, rows, jobs, target, shapes, json))
+
+
+@experiment_app.command("report")
+def experiment_report(
+    folder: Annotated[Path, typer.Argument(help="folder of an experiment")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="write here instead of to FOLDER/report")] = None,
+) -> None:
+    """Write an offline report: tables, plots (SVG), and the rows behind them."""
+    from eqkir.cli import experiment as command
+
+    raise typer.Exit(command.report(folder, out))
+
+
+@experiment_app.command("list")
+def experiment_list(json: AsJson = False) -> None:
+    """List extractors and cost models with what they claim."""
+    from eqkir.cli import experiment as command
+
+    raise typer.Exit(command.listing(json))
+
+
+@experiment_app.command("export")
+def experiment_export(
+    corpus: Corpus,
+    out: Annotated[Path, typer.Option("-o", "--out", help="folder of the e-graphs")],
+    cost_model: CostModel = "roofline",
+    row: Annotated[str, typer.Option("--row", help="a binding row by number, or `best`")] = "best",
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
+    target: Target = "triton:nvidia-h200",
+    shape: Shape = None,
+) -> None:
+    """Write the e-graphs of kernels as extraction-gym JSON."""
+    from eqkir.cli import experiment as command
+    from eqkir.driver.shapes import parse_shapes
+
+    raise typer.Exit(command.export(corpus, out, cost_model, row, jobs, target, parse_shapes(shape or [])))
+
+
+@experiment_app.command("correlate")
+def experiment_correlate(
+    corpus: Corpus,
+    out: Annotated[Path, typer.Option("-o", "--out", help="folder of the experiment")],
+    cost_models: Annotated[str, typer.Option("--cost-models", help="names by commas")] = "roofline,node_count,weighted_ops,fitted,measured",
+    measured: Annotated[list[Path] | None, typer.Option("--measured", help="a table of the GPU benchmark (repeatable)")] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
+    target: Target = "triton:nvidia-h200",
+) -> None:
+    """Cost every measured candidate under every model, for rank correlations in the report."""
+    from eqkir.cli import experiment as command
+
+    raise typer.Exit(command.correlate(corpus, out, cost_models, measured or [], jobs, target))
+
+
+@experiment_app.command("scale")
+def experiment_scale(
+    out: Annotated[Path, typer.Option("-o", "--out", help="folder of the experiment")],
+    links: Annotated[str, typer.Option("--links", help="lengths of the grown kernel, by commas")] = "1,2,4,8,16",
+    extractors: Annotated[str, typer.Option("--extractors", help="names by commas")] = "greedy-dag,greedy-tree,beam,frontier,ilp",
+    limit: Annotated[float, typer.Option("--limit", min=0.0, help="CPU seconds an extractor")] = 10.0,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
+    target: Target = "triton:nvidia-h200",
+) -> None:
+    """Grow an e-graph and time saturation and extraction, for fitted exponents in the report."""
+    from eqkir.cli import experiment as command
+
+    raise typer.Exit(command.scale(links, out, extractors, limit, jobs, target))
 
 
 def main() -> int:

@@ -83,4 +83,4 @@ ARTIFACT = register(
 )
 
 #: module that an import may miss -> the extra that brings it
-EXTRAS = {"triton": "triton", "highspy": "ilp"}
+EXTRAS = {"triton": "triton", "highspy": "ilp", "ortools": "cpsat"}

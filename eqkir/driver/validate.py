@@ -23,7 +23,7 @@ def validate(o: Options) -> Options:
     extractor, cost model or limit, and for a rule file that is refused (stage ``rules``)."""
     from eqkir.extract.cost import cost_models
     from eqkir.extract.cpu_rows import checked
-    from eqkir.extract.extractors import extractors
+    from eqkir.extract.extractors import extractors, plain_names
     from eqkir.rules.load import PERMISSIONS, load_rules
     from eqkir.targets import CpuTarget, load_target, row_templates
 
@@ -36,7 +36,7 @@ def validate(o: Options) -> Options:
             checked(row_templates(o.rows), target.model_copy(update={"rows": o.rows}))
     except EqkirError as e:
         raise _usage(e) from None
-    _known("extractor", o.extractor, extractors())
+    _known("extractor", o.extractor, (*extractors(), *plain_names()))
     _known("cost model", o.cost_model, cost_models())
     for p in o.permit:
         _known("permission", p, PERMISSIONS)

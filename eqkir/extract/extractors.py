@@ -126,11 +126,22 @@ def extractors() -> dict[str, Extractor]:
 
 
 def extractor(name: str) -> Extractor:
-    """Raises `EqkirError` (EQK-EXTRACT-EXTRACTOR)."""
+    """One of `extractors`, or one of plain e-graphs, row by row. Raises `EqkirError`: EQK-EXTRACT-EXTRACTOR, EQK-EXTRACT-ABSENT."""
     known = extractors()
-    if name not in known:
-        raise fail(UNKNOWN, f"unknown extractor {name!r}", accepted=", ".join(known), stage="extract")
-    return known[name]
+    if name in known:
+        return known[name]
+    if name not in plain_names():
+        raise fail(UNKNOWN, f"unknown extractor {name!r}", accepted=", ".join((*known, *plain_names())), stage="extract")
+    from eqkir.extract.plain.rowwise import RowByRow
+
+    return RowByRow(name)
+
+
+def plain_names() -> list[str]:
+    """Extractors of plain e-graphs (`eqkir.extract.plain`) that are not there under the same name for problems."""
+    from eqkir.extract.plain.protocol import names
+
+    return [n for n in names() if n not in extractors()]
 
 
 def extract(problem: Problem, name: str = "greedy-dag", seed: int = 0) -> list[Candidate]:

@@ -59,7 +59,7 @@ class Problem:
             e = self.first[c] + selection[c]
             total += float(w[e, row])
             if e in self.scale:
-                inner, stack = set(n.kids), list(n.kids)
+                inner, stack = set(n.kids), list(dict.fromkeys(n.kids))
                 body = 0.0
                 while stack:
                     d = stack.pop()

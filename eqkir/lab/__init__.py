@@ -1,0 +1,1 @@
+"""The laboratory: experiments with cost models and extractors on frozen e-graphs, exchange with other tools, reports."""
