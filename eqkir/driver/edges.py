@@ -35,9 +35,9 @@ def edge_cases(kernel: Kernel, program: Program, pinned: Mapping[str, int], seed
     a spaced layout. Extents that make views too large are left out."""
     lanes, names = blocks(program), [s.id for s in kernel.symbols]
     small = assignment(kernel, pinned, PATTERNS[1])
-    wanted = [{n: f(lanes[n]) if n in lanes else small[n] for n in names} for f in (lambda n: n, lambda n: n - 1, lambda n: 2 * n - 1)]
+    wanted = [{n: p * lanes[n] - q if n in lanes else small[n] for n in names} for p, q in ((1, 0), (1, 1), (2, 1))]
     for one in names:  # where all together are too large
-        wanted += [{n: f(lanes[n]) if n == one and n in lanes else small[n] for n in names} for f in (lambda n: n - 1, lambda n: 2 * n)]
+        wanted += [{n: p * lanes[n] - q if n == one and n in lanes else small[n] for n in names} for p, q in ((1, 1), (2, 0))]
     numbers = count(seed + 1000)
     rows: list[dict[str, int]] = []
     for w in wanted:
