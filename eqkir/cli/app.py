@@ -109,9 +109,11 @@ def run(
     seed: Seed = 0,
     inputs: Annotated[Path | None, typer.Option("--inputs", help="an .npz with one array a view that is read")] = None,
     shape: Shape = None,
+    program: Annotated[Path | None, typer.Option("--program", help="run this program.json of the kernel instead of the chosen one")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="write the outputs to this .npz")] = None,
     target: Target = "triton:nvidia-h200",
     without: Without = None,
+    permit: Permit = None,
     extractor: Extractor = "greedy-dag",
     json: AsJson = False,
 ) -> None:
@@ -120,8 +122,8 @@ def run(
     from eqkir.cli import run as command
     from eqkir.driver.shapes import parse_shapes
 
-    options = optimizing.options(target=target, shapes={}, without=without, extractor=extractor, seed=seed, check="none")
-    raise typer.Exit(command.main(file, engine, kernel, seed, inputs, parse_shapes(shape or []), save, options, json))
+    options = optimizing.options(target=target, shapes={}, without=without, permit=permit, extractor=extractor, seed=seed, check="none")
+    raise typer.Exit(command.main(file, engine, kernel, seed, inputs, parse_shapes(shape or []), save, options, json, program))
 
 
 @app.command()
@@ -179,6 +181,117 @@ def rules_list(rules: Rules = None, json: AsJson = False) -> None:
     from eqkir.cli import info
 
     info.rules(tuple(rules or ()), json)
+
+
+@rules_app.command("show")
+def rules_show(
+    name: Annotated[str, typer.Argument(help="a rule, or a rule file by the name in its header")], rules: Rules = None, json: AsJson = False
+) -> None:
+    """Print a rule or a rule file."""
+    from eqkir.cli import rules as command
+
+    raise typer.Exit(command.show(name, tuple(rules or ()), json))
+
+
+@rules_app.command("lint")
+def rules_lint(
+    paths: Annotated[list[Path] | None, typer.Argument(help="rule files or folders; without one, the shipped rules")] = None,
+    corpus: Annotated[Path | None, typer.Option("--corpus", help="look for rules that never fire in these KIR files (slow)")] = None,
+    json: AsJson = False,
+) -> None:
+    """Find what an author cannot have meant; exit status 1 on an error."""
+    from eqkir.cli import rules as command
+
+    raise typer.Exit(command.lint(paths or [], corpus, json))
+
+
+@rules_app.command("check")
+def rules_check(
+    paths: Annotated[list[Path] | None, typer.Argument(help="rule files or folders; without one, the shipped rules")] = None,
+    rule: Annotated[list[str] | None, typer.Option("--rule", metavar="NAME", help="this rule alone (repeatable)")] = None,
+    corpus: Annotated[Path | None, typer.Option("--corpus", help="KIR files to look into where no probe has a match")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="write counterexamples here, one folder a refuted rule")] = None,
+    conditions: Annotated[bool, typer.Option("--conditions", help="check each rule less each of its conditions, too")] = False,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Prove rules, or try them on programs; a refuted rule comes with a counterexample. Exit status 1 when one is refuted."""
+    from eqkir.cli import rules as command
+
+    raise typer.Exit(command.check(paths or [], rule or [], corpus, out, conditions, jobs, seed, json))
+
+
+@rules_app.command("explain")
+def rules_explain(
+    file: Annotated[Path, typer.Argument(help="a KIR file")],
+    kernel: OneKernel = None,
+    why: Annotated[str | None, typer.Option("--why", metavar="RULE", help="say where the query of this rule ends")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="write the program after each step here")] = None,
+    target: Target = "triton:nvidia-h200",
+    rules: Rules = None,
+    without: Without = None,
+    permit: Permit = None,
+    shape: Shape = None,
+    json: AsJson = False,
+) -> None:
+    """Print the chain of rules from P0 to the chosen program, or why a rule did not fire."""
+    from eqkir.cli import optimize as optimizing
+    from eqkir.cli import rules as command
+    from eqkir.driver.shapes import parse_shapes
+
+    options = optimizing.options(
+        target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, check="none",
+    )  # fmt: skip
+    raise typer.Exit(command.explain(file, kernel, options, out, why, json))
+
+
+@rules_app.command("impact")
+def rules_impact(
+    corpus: Annotated[Path, typer.Option("--corpus", help="KIR files, or a folder of them")],
+    rule: Annotated[list[str] | None, typer.Option("--rule", metavar="NAME", help="this rule alone (repeatable)")] = None,
+    alone: Annotated[bool, typer.Option("--alone", help="also each rule with none of the others")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="write all rows to this JSON file")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="write the report as one page")] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
+    target: Target = "triton:nvidia-h200",
+    rules: Rules = None,
+    without: Without = None,
+    permit: Permit = None,
+    json: AsJson = False,
+) -> None:
+    """Measure what each rule changes: choice, cost, e-nodes, seconds. Exit status 1 when one changes nothing."""
+    from eqkir.cli import optimize as optimizing
+    from eqkir.cli import rules as command
+
+    options = optimizing.options(target=target, shapes={}, rules=rules, without=without, permit=permit, check="none")
+    raise typer.Exit(command.impact(corpus, options, rule or [], alone, out, html, jobs, json))
+
+
+@rules_app.command("test")
+def rules_test(
+    path: Annotated[Path, typer.Argument(help="a rule file")],
+    kernels: Annotated[list[Path], typer.Argument(help="KIR files, or folders of them")],
+    target: Target = "triton:nvidia-h200",
+    permit: Permit = None,
+) -> None:
+    """Lint a rule file and use it: each kernel with it and without it, verified and compared with the reference."""
+    from eqkir.cli import optimize as optimizing
+    from eqkir.cli import rules as command
+
+    options = optimizing.options(target=target, shapes={}, permit=permit, check="none")
+    raise typer.Exit(command.test(path, kernels, options))
+
+
+@rules_app.command("new")
+def rules_new(
+    path: Annotated[Path, typer.Argument(help="the file to write; its stem names the ruleset")],
+    kind: Annotated[str, typer.Option("--kind", help="algebra, realize or regroup")] = "algebra",
+) -> None:
+    """Write a rule file to start from."""
+    from eqkir.cli import rules as command
+
+    raise typer.Exit(command.new(path, kind))
 
 
 Corpus = Annotated[list[Path], typer.Option("--corpus", help="KIR files, extraction-gym e-graphs, or folders of them (repeatable)")]

@@ -73,7 +73,7 @@ def targets(as_json: bool) -> None:
 def rules(extra: tuple[str, ...], as_json: bool) -> None:
     """List the rules by family, with their comment before => after. Raises EqkirError for a refused file."""
     from eqkir.cli.text import columns
-    from eqkir.rules.load import MACHINES, PERMISSIONS, load_rules
+    from eqkir.rules.load import MACHINES, PERMISSIONS, load_rules, packages
 
     files = {f.name: f for machine in MACHINES for f in load_rules(extra, permit=PERMISSIONS, machine=machine)}
     found = [(f, r) for f in files.values() for r in f.rules]
@@ -83,3 +83,5 @@ def rules(extra: tuple[str, ...], as_json: bool) -> None:
             print(json.dumps(row, sort_keys=True))
         return
     print(columns((r.family, r.name, r.comment) for _, r in found))
+    for name, value in packages().items():
+        print(f"installed: --rules {name} ({value})")

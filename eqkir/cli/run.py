@@ -29,9 +29,11 @@ ENGINES = ("reference", "program", "interpreter", "gpu", "native")
 
 def main(
     file: Path, engine: str, kernel: str | None, seed: int, inputs: Path | None, shapes: Mapping[str, Any], save: Path | None,
-    options: Options, as_json: bool,
+    options: Options, as_json: bool, other: Path | None = None,
 ) -> int:  # fmt: skip
-    """Run, compare, print; 1 when the result lies outside the envelope."""
+    """Run, compare, print; 1 when the result lies outside the envelope. `other`: a program of the kernel to run instead of the chosen."""
+    if other and engine != "program":
+        raise fail(codes.USAGE, f"--program runs on the engine `program`, not {engine!r}", accepted="--engine program", stage="options")
     if engine not in ENGINES:
         raise fail(codes.USAGE, f"unknown engine {engine!r}", accepted=", ".join(ENGINES), stage="options")
     if engine == "native" and options.provider != "mojo":
@@ -65,6 +67,8 @@ def main(
         from eqkir.kir.reference import run as reference
 
         reference(k, mine, symbols, c.constexprs)
+    elif other:
+        _given(other, mine, symbols)
     else:
         if not holds(c.program, symbols, args):
             raise fail(codes.SHAPE, "the chosen candidate's preconditions do not hold for these extents", stage="run")
@@ -108,6 +112,17 @@ def _program(file: Path, engine: str, seed: int, inputs: Path | None, shapes: Ma
     }  # fmt: skip
     _finish(row, outputs, save, as_json)
     return 0 if not report.unwritten else 1
+
+
+def _given(file: Path, args: dict[str, Any], symbols: Mapping[str, int]) -> None:
+    """Verify a program and run it on the kernel's arguments. Raises EqkirError."""
+    from eqkir.driver.numeric import interpreter
+    from eqkir.program.verify import verify
+
+    p = programs.read(file)
+    if bad := verify(p):
+        raise EqkirError(*bad)
+    interpreter(p)(args, symbols)
 
 
 def _finish(row: dict[str, Any], outputs: Mapping[str, Any], save: Path | None, as_json: bool) -> None:

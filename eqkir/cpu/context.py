@@ -44,6 +44,7 @@ class Context:
     values: dict[int, Value] = field(default_factory=dict)
     labels: dict[str, Lanes] = field(default_factory=dict)
     pending: dict[int, int] = field(default_factory=dict)  # values not yet whole -> alias class of a load, or -1
+    supplied: dict[int, Callable[[Mapping[str, int]], int]] = field(default_factory=dict)  # supply -> its element at a point
     features: frozenset[str] = frozenset()  # of the machine
     loops: list[Loop] = field(default_factory=list)  # around what is expanded
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run

@@ -82,7 +82,7 @@ def _group(program: Program, segment: Segment, vector_bytes: int, forms: Forms) 
                 exact = _exact(program, d)
                 k.labels[d] = Lanes(b.const(0), -1 if not parameter(d) or exact else k.extent(axis_of(d)))
             for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
-                k.layout, k.values, k.pending, k.origins = layout, {}, {}, origin  # ids are a phase's own
+                k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
                 _block(k, phase)
         return out
 

@@ -236,6 +236,10 @@ class Interpreter:
                 return lambda a: a[:, x.attrs[0] : x.attrs[0] + w]
             case "Any":
                 return lambda a: a.any(axis=1, keepdims=True)
+            case "Words":
+                return lambda a: np.ascontiguousarray(a).view("<i4")
+            case "Dot4":
+                return _dot4
         raise AssertionError(x.op)
 
     def _param(self, name: str) -> int:
@@ -442,6 +446,15 @@ class Interpreter:
             s.values[x.id] = out
 
         return go
+
+
+def _dot4(acc: Array, a: Array, b: Array) -> Array:
+    """acc + products of unsigned and signed bytes, in 64 bits, cut to 32."""
+    out = acc.astype(np.int64)
+    for j in range(4):
+        x, y = (a.astype(np.int64) >> 8 * j) & 255, (b.astype(np.int64) >> 8 * j) & 255
+        out = out + x * (y - 256 * (y > 127))
+    return (out & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
 
 
 def _select(c: Array, a: Array, b: Array) -> Array:

@@ -277,6 +277,10 @@ def _fault(x: Op, ts: list[Type]) -> str:
             return "" if r.dtype == ts[0].dtype and 0 <= x.attrs[0] <= ts[0].width - r.width else "no such lanes"
         case "Any":
             return "" if ts[0].dtype == "bool" and r == Type("bool") else "not of bools"
+        case "Words":
+            return "" if ts[0] == Type("i8", 4 * r.width) and r.dtype == "i32" else "not of four bytes a lane"
+        case "Dot4":
+            return "" if set(ts) == {r} and r.dtype == "i32" else "not of words"
     if any(t.width != r.width for t in ts):
         return "widths differ"
     match x.op:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eqkir.cpu.forms import FORMS, along
+from eqkir.cpu.forms import FORMS, admits
 from eqkir.cpu.implementations import PLAIN, Implementation, Operation, registered, takes
 from eqkir.extract.features import bound_label
 from eqkir.extract.graph import ENode, FrozenGraph
@@ -156,10 +156,11 @@ class Supplies:
         return form in FORMS and bool(n.path) and any(self._load(x, str(vector), n) for x in self._unready(n.kids[0]))
 
     def _load(self, x: ENode, vector: str, n: ENode) -> bool:
-        if x.op != "FLoad" or not n.path or not along(vector, n.path[-1][1], tuple(x.attrs[2])):
+        if x.op != "FLoad" or not n.path:
             return False
         view = self.abi.view(x.attrs[0])
-        dense = set(x.labels or ()) == {vector, n.path[-1][1]} and all(m.op == "FNil" for m in self.graph.classes[x.kids[2]])
+        fits = admits(str(n.attrs[0]), vector, n.path[-1][1], x.labels or (), tuple(x.attrs[2]), view.dtype)
+        dense = fits and all(m.op == "FNil" for m in self.graph.classes[x.kids[2]])
         always = any(m.op == "FConst" and m.attrs[0] == "true" for m in self._unready(x.kids[0]))
         return dense and always and view.role == "in" and view.alias not in self.written
 

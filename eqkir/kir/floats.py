@@ -127,10 +127,42 @@ def _fma_exact(a: float, b: float, c: float) -> float:
         return math.inf if r > 0 else -math.inf
 
 
+def _fma_f64(x: Array, y: Array, z: Array) -> Array:
+    """x * y + z of f64, rounded once: x y = p + q exactly (Dekker's product), then p + (q + z) with the inner sum rounded to odd
+    (Boldo and Melquiond, 2008). By rationals where an exponent is so large or small that an intermediate result is no longer exact."""
+    with np.errstate(all="ignore"):
+        p = x * y
+        plain = ~(np.isfinite(x) & np.isfinite(y) & np.isfinite(z)) | (x == 0) | (y == 0) | ((z == 0) & (p != 0))
+        size = [np.abs(v) for v in (x, y, z, p)]
+        mild = (size[0] < 2.0**990) & (size[1] < 2.0**990) & (size[3] > 2.0**-900) & (size[3] < 2.0**1000)
+        mild &= (size[2] > 2.0**-900) & (size[2] < 2.0**1000)
+        (xh, xl), (yh, yl) = _halves(x), _halves(y)
+        q = ((xh * yh - p) + xh * yl + xl * yh) + xl * yl
+        low = q + z
+        low_error = two_sum_error(q, z, low)
+        high = p + low
+        rest = two_sum_error(p, low, high)
+        tail = rest + low_error
+        odd = np.nextafter(tail, np.where(two_sum_error(rest, low_error, tail) < 0, -np.inf, np.inf))
+        inexact = two_sum_error(rest, low_error, tail) != 0
+        tail = np.where(inexact & ((tail.view(np.int64) & 1) == 0), odd, tail)
+        out = np.where(plain, np.where(np.isfinite(x) & np.isfinite(y) & ~np.isfinite(z), z, p + z), high + tail)
+    for at in map(tuple, np.argwhere(~plain & ~mild)):
+        out[at] = _fma_exact(float(x[at]), float(y[at]), float(z[at]))
+    return np.asarray(out)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """x as a sum of two numbers of at most 26 bits (Veltkamp)."""
+    c = x * 134217729.0
+    high = c - (c - x)
+    return high, x - high
+
+
 def fma(x: Array, y: Array, z: Array) -> Array:
     """x * y + z with one rounding, for f32 or f64 arrays of one dtype."""
     if x.dtype == np.float64:
-        return np.asarray(np.frompyfunc(_fma_exact, 3, 1)(x, y, z)).astype(np.float64)
+        return _fma_f64(x, y, z)
     p, c = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)  # the product is exact
     s = p + c
     err = two_sum_error(p, c, s)

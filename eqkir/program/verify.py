@@ -25,6 +25,7 @@ from dataclasses import replace
 from eqkir.base.diagnostics import Diagnostic, register
 from eqkir.base.expr import Sym
 from eqkir.program import verify_dims as dims
+from eqkir.program import verify_labels as labels
 from eqkir.program import verify_memory as memory
 from eqkir.program import verify_structure as structure
 from eqkir.program.model import Program
@@ -64,10 +65,10 @@ PhaseCheck = Callable[[Phase, Report], None]
 MemoryCheck = Callable[[Memory, Report], None]
 
 INTERFACE: dict[str, WholeCheck] = {
-    "INTERFACE": structure.check_interface, "LAUNCH": structure.check_launch, "BINDING": structure.check_parameters
+    "INTERFACE": structure.check_interface, "LAUNCH": structure.check_launch, "BINDING": labels.check_parameters
 }  # fmt: skip
 FORM: dict[str, PhaseCheck] = {"STAGE": structure.check_stage, "SCOPE": structure.check_scope, "NAME": structure.check_names}
-OPERATIONS: dict[str, PhaseCheck] = {"STRUCTURED": structure.check_structured, "LABEL": structure.check_labels}
+OPERATIONS: dict[str, PhaseCheck] = {"STRUCTURED": structure.check_structured, "LABEL": labels.check_labels}
 VALUES: dict[str, PhaseCheck] = {"TYPE": dims.check_types, "DIMS": dims.check_dims}
 MEMORY: dict[str, MemoryCheck] = {
     "COVER": memory.check_cover, "WHOLE": memory.check_whole, "OWNER": memory.check_owner, "BOUNDS": memory.check_bounds,

@@ -7,8 +7,9 @@ from eqkir.base.expr import PREDICATES, Expr, atoms
 from eqkir.program.abi import axis_of, parameter, slice_axis, traversal
 from eqkir.program.model import Carry, Let, Loop, Region, Store
 from eqkir.program.ops import COMBINING, COMPARE, UNARY
+from eqkir.program.verify_labels import label_of
 from eqkir.program.verify_scope import Phase, Report, lane_labels
-from eqkir.program.verify_structure import label_of, region_of
+from eqkir.program.verify_structure import region_of
 
 ARITHMETIC = FLOATS - {"f8e4m3fn", "f8e5m2"}  # the 8-bit floats are storage and operands of contractions
 NUMBERS = INTS | ARITHMETIC

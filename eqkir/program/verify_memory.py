@@ -7,9 +7,9 @@ from eqkir.program.abi import axis_of, members_of, parameter, traversal
 from eqkir.program.model import Let, Program, Store
 from eqkir.program.verify_barriers import Barriers
 from eqkir.program.verify_index import Facts, determined, injective, linear
+from eqkir.program.verify_labels import label_of
 from eqkir.program.verify_prove import Prover, within
 from eqkir.program.verify_scope import Access, Phase, Report, lane_labels
-from eqkir.program.verify_structure import label_of
 
 
 class Memory:

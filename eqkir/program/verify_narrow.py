@@ -24,11 +24,12 @@ from eqkir.program.interp_pointwise import pointwise_function
 from eqkir.program.interp_reduce import Reducer
 from eqkir.program.model import Carry, Let, Loop, Store
 from eqkir.program.verify_index import Facts
+from eqkir.program.verify_labels import label_of
 from eqkir.program.verify_memory import Memory
 from eqkir.program.verify_met import lost
 from eqkir.program.verify_padding import POINTWISE, Padding, constant, neutral, same, unchanged
 from eqkir.program.verify_scope import Phase, Place, Report, loops
-from eqkir.program.verify_structure import label_of, region_of
+from eqkir.program.verify_structure import region_of
 
 PERMISSION = "zero_products"
 

@@ -29,7 +29,7 @@ E_READ = register(
 E_HEADER = register(
     "EQK-RUL-004",
     "rule file without header",
-    "The header names at least `name` and `family` as `; key: value` comment lines; values have at most 1000 characters.",
+    "The header names at least `name` and `family` as `; key: value` comment lines; values have at most 8000 characters.",
 )
 E_NAME = register("EQK-RUL-005", "rule without a name", "Every rule of a family carries `:name`; names are unique over all loaded files.")
 E_FAMILY = register("EQK-RUL-006", "unknown rule family", "`--without` takes the family of a loaded rule file.")
@@ -112,8 +112,8 @@ def parse(text: str, path: str) -> RuleFile:
     if "name" not in header or "family" not in header:
         raise err(E_HEADER, "no `; name:` and `; family:` header lines")
     for key, value in header.items():
-        if len(value) > 1000 or not value.isprintable():
-            raise err(E_HEADER, f"{key} is longer than 1000 characters, or not printable")
+        if len(value) > 8000 or not value.isprintable():
+            raise err(E_HEADER, f"{key} is longer than 8000 characters, or not printable")
     for key in ("name", "family"):
         if not _NAME.fullmatch(header[key]) or header[key] in _taken():
             raise err(
@@ -254,9 +254,31 @@ def sort_faults(f: RuleFile, known: Mapping[str, Signature]) -> list[Diagnostic]
     return sorted(out, key=lambda d: (d.line or 0, d.column or 0))
 
 
+def packages() -> dict[str, str]:
+    """Installed rule packages: name -> module and folder, as their distributions say (entry points of the group ``eqkir.rules``)."""
+    from importlib.metadata import entry_points
+
+    return {e.name: e.value for e in sorted(entry_points(group="eqkir.rules"), key=lambda e: (e.name, e.value))}
+
+
+def installed(name: str) -> Path | None:
+    """The folder of an installed rule package, found without running any of its code: ``module`` or ``module:folder``, a top-level
+    module. None where there is none of that name."""
+    from importlib.util import find_spec
+
+    module, _, folder = packages().get(name, "").partition(":")
+    if not re.fullmatch(r"[A-Za-z_]\w*", module) or ".." in folder:
+        return None
+    spec = find_spec(module)
+    places = list(spec.submodule_search_locations or ()) if spec else []
+    return Path(places[0], folder) if places else None
+
+
 def _find(extra: Iterable[Path | str]) -> list[Path]:
     out: list[Path] = []
     for e in map(Path, extra):
+        if not e.exists() and (folder := installed(str(e))):
+            e = folder
         found = sorted(e.glob("*.egg")) if e.is_dir() else [e]
         if not found:
             raise EqkirError(Diagnostic(E_READ, "no .egg file in the folder", file=str(e), stage="rules"))

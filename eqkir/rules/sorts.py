@@ -92,12 +92,44 @@ class SortCheck:
             for f in r.query:
                 self.fact(f)
         bound = set(self.variables)
-        for v in sorted(bound):
-            if not self.variables[v]:
+        if not self.found:  # else a fault of the query is the reason
+            for v in sorted(bound - self.grounded(r)):
+                self.fault(self.first[v], f"{v} is bound by a condition alone", "a relation or a term that gives it a value")
+            for v in sorted(v for v in bound & self.grounded(r) if not self.variables[v]):
                 self.fault(self.first[v], f"the sort of {v} cannot be told", "a fact that gives it one")
         self.acting = True
         for a in r.actions:
             self.action(a, bound)
+
+    def grounded(self, r: RuleAst) -> set[str]:
+        """Variables that terms, relations and equations give a value; conditions only test them."""
+        out: set[str] = set()
+        equations: list[tuple[Node, ...]] = []
+
+        def go(n: Node) -> None:
+            if n.kind == "name":
+                out.add(n.text)
+            elif n.kind == "list" and n.head in self.known:
+                for x in n.rest:
+                    go(x)
+
+        for f in r.query:
+            if f.head == "=":
+                equations.append(f.rest)
+                for x in f.rest:
+                    if x.kind == "list":
+                        go(x)
+            else:
+                go(f)
+
+        def given(n: Node) -> bool:
+            return n.text in out if n.kind == "name" else n.kind != "list" or all(given(x) for x in n.rest)
+
+        for _ in range(len(equations) + 1):
+            for sides in equations:
+                if any(x.kind == "list" and x.head in self.known or given(x) for x in sides):
+                    out.update(x.text for x in sides if x.kind == "name")
+        return out
 
     def fact(self, n: Node) -> None:
         if n.kind != "list" or not n.head:

@@ -222,8 +222,12 @@ def _colours(classes: dict[Class, list[ENode]]) -> dict[Class, int]:
         count = len(order)
 
 
-def freeze(engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None = None, steer: dict[int, str] | None = None) -> FrozenGraph:
-    """The realised part of the e-graph that is reachable from the program. `origins`: abstract node id -> text; `steer`: -> token.
+def freeze(
+    engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None = None, steer: dict[int, str] | None = None,
+    numbers: dict[tuple[str, Any], int] | None = None,
+) -> FrozenGraph:  # fmt: skip
+    """The realised part of the e-graph that is reachable from the program. `origins`: abstract node id -> text; `steer`: -> token;
+    `numbers`: is filled with the number of each class by (sort, egglog's value).
 
     Raises KeyError when the program has no complete candidate (P0 is one, so a well-formed session always has).
     """
@@ -246,6 +250,8 @@ def freeze(engine: Engine, root: int, abi: Abi, origins: dict[int, str] | None =
             sorted_nodes[c] = sorted(classes[c], key=signature)
             nxt += [k for n in sorted_nodes[c] for k in n.kids]  # type: ignore[misc]
         todo = nxt
+    if numbers is not None:
+        numbers.update(number)
     names: dict[Any, str] = {}
 
     def attrs(xs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -114,7 +114,9 @@ def signatures(dag: Dag, dtype: dict[int, str], canonical: bool = False) -> dict
     for i, n in enumerate(dag.nodes):
         kids = tuple(tuple(out[j] for j in k) if isinstance(k, tuple) else out[k] for k in n.kids)
         if n.op == "FSupply":  # the value itself
-            out[i] = kids[0]
+            (value,) = n.kids
+            assert isinstance(value, int)
+            out[i] = out[value]
             continue
         key = _key(i, n, kids, dtype.get(i, ""))
         if canonical and key == (i,) and n.op in FRAGMENTS and n.path:

@@ -8,10 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import eqkir
-from tests.cli.conftest import CORPUS
+from eqkir.kir.helpers import link
+from eqkir.kir.inputs import make_inputs
+from eqkir.kir.load import load_file
+from eqkir.kir.memory import ViewArg
+from eqkir.kir.model import Constexpr
+from tests.cli.conftest import CORPUS, ROOT
+
+ENTRIES = json.loads((ROOT / "tests" / "corpus_shapes.json").read_text())
 
 KERNELS = ["softmax_bf16", "gemm_nn_bf16", "two_outputs", "shift_in_place", "argmax_inner_f32", "constexpr_epsilon"]
 
@@ -19,6 +27,7 @@ KERNELS = ["softmax_bf16", "gemm_nn_bf16", "two_outputs", "shift_in_place", "arg
 CHILD = """
 import json, sys
 from pathlib import Path
+import numpy as np
 
 class NoKir:
     def find_spec(self, name, path=None, target=None):
@@ -37,11 +46,25 @@ for path in sorted(Path(sys.argv[1]).glob("*/program.json")):
     p = programs.read(path)
     assert not p.origins
     assert not verify(p)
-    args, symbols = buffers(p.abi, {}, {}, 0)
-    assert not run(p, args, symbols).unwritten
+    with np.load(path.parent / "inputs.npz") as inputs:
+        args, symbols = buffers(p.abi, json.loads((path.parent / "values.json").read_text()), dict(inputs), 0)
+    assert not run(p, args, symbols).unwritten, path.parent.name
     assert main(path, path.parent / "again.py") == 0
 assert not [m for m in sys.modules if m.startswith("eqkir.kir")]
 """
+
+
+def write_inputs(folder: Path, name: str) -> None:
+    """Valid input of a kernel: offsets that rise, permutations, and whatever else it may count on."""
+    kernel, entry = link(load_file(CORPUS / f"{name}.json")).kernels[0], ENTRIES[name]
+    symbols = entry["test"][1]
+    constexprs = {p.id: p.default for p in kernel.params if isinstance(p, Constexpr)}
+    args = make_inputs(kernel, symbols, 3, "plain", constexprs, entry.get("scalars"), entry.get("data"))
+    roles = {p.id: p.role for p in kernel.params if p.kind == "view"}
+    views = {n: a.array() for n, a in args.items() if isinstance(a, ViewArg) and roles[n] != "out"}
+    np.savez(folder / "inputs.npz", **{n: a if a.dtype.isbuiltin == 1 else a.view(f"u{a.dtype.itemsize}") for n, a in views.items()})
+    scalars = {n: a.item() for n, a in args.items() if not isinstance(a, ViewArg)}
+    (folder / "values.json").write_text(json.dumps({**symbols, **scalars}))
 
 
 def emitted(folder: Path, names: list[str]) -> dict[str, eqkir.KernelResult]:
@@ -53,6 +76,7 @@ def emitted(folder: Path, names: list[str]) -> dict[str, eqkir.KernelResult]:
         data = json.loads(k.program_json)
         assert data["origins"], name
         (folder / name / "program.json").write_text(json.dumps({**data, "origins": {}}))
+        write_inputs(folder / name, name)
         out[name] = k
     return out
 

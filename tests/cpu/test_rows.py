@@ -172,7 +172,7 @@ def test_a_program_that_no_template_fits_is_refused(monkeypatch: pytest.MonkeyPa
 
 def test_a_file_of_the_user_replaces_the_rows_of_the_family(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
-    names = row_templates(machine().rows)["rows"][2]["implementations"]
+    names = next(t["implementations"] for t in row_templates(machine().rows)["rows"] if t["name"] == "rows")
     mine = {
         **ROW,
         "name": "mine",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from eqkir.rules.load import load_rules
 
+from .test_dot4 import chain as chain_of_product
+from .test_dot4 import product
 from .test_selection import chain, widened
 from .test_tasks import chain_of
 
@@ -17,6 +19,10 @@ def test_every_rule_of_the_family_fires_on_the_corpus() -> None:
     rules = [r for f in load_rules(machine="cpu") if f.machine == "cpu" for r in f.rules if r.family != "facts"]
     assert len(rules) >= 15 and all("=>" in r.comment for r in rules)
     fired: set[str] = set()
-    for c in [*(chain_of(kernel, target="mojo:x86-64-v4") for kernel in WITNESSES), chain(widened())]:
+    for c in [
+        *(chain_of(kernel, target="mojo:x86-64-v4") for kernel in WITNESSES),
+        chain(widened()),
+        chain_of_product(product(start=True)),
+    ]:
         fired |= {name for name, n in c.saturated.report.matches.items() if n}
     assert {r.name for r in rules} <= fired, sorted({r.name for r in rules} - fired)

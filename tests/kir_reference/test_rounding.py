@@ -86,6 +86,37 @@ def test_fma_of_special_values_follows_ieee(dtype: type) -> None:
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
 
 
+def mixed(rng: np.random.Generator, n: int) -> np.ndarray:
+    """f64: normal numbers, small multiples of powers of two (ties), any bits, borders."""
+    small = rng.integers(-8, 9, n) * 2.0 ** rng.integers(-30, 30, n)
+    borders = rng.choice(
+        [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, 1.7e308, 2.0**-1022, 1 + 2**-52, 1 - 2**-53, 2.0**53 + 2], n
+    )
+    raw = np.frombuffer(rng.bytes(8 * n), np.float64)
+    kind = rng.integers(0, 5, n)
+    return np.select([kind == 0, kind == 1, kind == 2], [small, borders, raw], np.ldexp(rng.standard_normal(n), rng.integers(-60, 60, n)))
+
+
+def test_f64_fma_has_the_bits_of_the_rational_result() -> None:
+    rng, n = np.random.default_rng(4), 20000
+    with np.errstate(all="ignore"):
+        x, y, z = mixed(rng, n), mixed(rng, n), mixed(rng, n)
+        near = -(x * y)  # cancels, but for a few last places
+        z = np.select([rng.integers(0, 3, n) == 0, rng.integers(0, 2, n) == 0], [near, near * (1 + 2.0**-52 * rng.integers(-3, 4, n))], z)
+        plain = x * y + z
+    got = floats.fma(x, y, z)
+    for a, b, c, g, p in zip(x.tolist(), y.tolist(), z.tolist(), got.tolist(), plain.tolist(), strict=True):
+        if not (np.isfinite(a) and np.isfinite(b) and np.isfinite(c)):
+            assert g == (c if np.isfinite(a) and np.isfinite(b) else p) or (g != g and (p != p or c != c))
+            continue
+        exact = Fraction(a) * Fraction(b) + Fraction(c)
+        try:
+            want = exact.numerator / exact.denominator  # correctly rounded
+        except OverflowError:
+            want = np.inf if exact > 0 else -np.inf
+        assert g == want, (a, b, c)
+
+
 def test_f8e4m3fn_overflow_is_invalid_and_f8e5m2_overflow_is_infinite() -> None:
     assert np.isinf(elementwise.cast(np.asarray([1e6], np.float32), "f8e5m2").astype(np.float32)).all()
     assert float(elementwise.cast(np.asarray([463.0], np.float32), "f8e4m3fn")[0]) == 448.0

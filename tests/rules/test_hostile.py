@@ -119,6 +119,22 @@ def test_a_file_with_the_name_of_a_shipped_one_replaces_it(tmp_path: Path) -> No
     assert not [r for f in load_rules([path]) if f.family == "access" for r in f.rules]
 
 
+def test_a_rule_package_is_found_and_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, info = tmp_path / "somerules", tmp_path / "somerules-1.dist-info"
+    (package / "sets").mkdir(parents=True)
+    info.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('this module must not run')\n")
+    (package / "sets" / "one.egg").write_text(HEAD + '; a => b\n(rule ((= f (FReady k g))) () :name "packaged")')
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: somerules\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[eqkir.rules]\nsome = somerules:sets\nup = somerules:../..\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "packaged" in [r.name for f in load_rules(["some"]) for r in f.rules]
+    for name in ("up", "none"):
+        with pytest.raises(EqkirError) as e:
+            load_rules([name])
+        assert e.value.diagnostics[0].code == "EQK-RUL-001"
+
+
 def test_a_position_is_line_and_column_of_the_author_s_file() -> None:
     with pytest.raises(EqkirError) as e:
         parse(HEAD + '\n(rule ((plan g x))\n      ((delete g)) :name "p")', "t.egg")

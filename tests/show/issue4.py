@@ -99,7 +99,7 @@ def call_overhead() -> tuple[bool, str]:
 
 
 def third_party() -> tuple[bool, str]:
-    files = sorted((ROOT / "tests" / "cpu").rglob("test_third_party*.py"))
+    files = sorted((ROOT / "tests" / "third_party").rglob("test_third_party*.py"))
     if not files:
         return False, "no test of a registered implementation from outside"
     r = run(sys.executable, "-m", "pytest", "-q", "-m", "slow or not slow", *files)

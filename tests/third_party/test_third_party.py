@@ -1,4 +1,4 @@
-"""A unit from outside: a distribution of its own registers it, rows of the user name it, extraction chooses it where it wins, it runs natively."""
+"""A unit from outside: a distribution registers it, rows of the user name it, extraction chooses it where it wins, it runs natively."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from eqkir.cpu.context import Context
 from eqkir.cpu.fragments import Fragment, Shape
 from eqkir.cpu.implementations.declaration import PLAIN, Declaration, Operation, Parameter
 from eqkir.cpu.implementations.reductions import folded, halved, operand_vector
+from eqkir.cpu.model import Type
 from eqkir.program.abi import parameter
 from eqkir.program.model import Carry, Let, Loop
 
@@ -136,4 +137,67 @@ class ContractPanels(ContractLoop):
         return True
 
 
-ALL = (ContractFragment(), ContractLoop(), ContractPanels())
+class ContractDot4:
+    """Products of bytes, four at a time (VNNI). The instruction takes an unsigned left operand: 128 is added to each byte of it, and what
+    that adds to the result, 128 times the sum of the right operand's bytes, is counted beside and taken off at the end. All of it modulo
+    2^32, as i32 is added up."""
+
+    declaration = Declaration(
+        "contract_dot4", "contraction along a loop", ("ConLoop", "ConAccLoop"), "exact", forms=(("words", "quads"), ("quads", "words")),
+        features=("avx512_vnni",), slots=0.28,
+    )  # fmt: skip
+
+    #: 128 in every byte
+    OFFSET = -0x7F7F7F80
+
+    def applies(self, o: Operation) -> bool:
+        return o.dtype == "i32" and o.operands == ("i8", "i8") and o.chunk > 0 and o.chunk % 4 == 0
+
+    def _operands(self, k: Context, x: Carry) -> tuple[Let, Let]:
+        """The supplies of words and of quads."""
+        a, b = (k.layout.supply(i) for i in x.args[:2])
+        assert a is not None and b is not None
+        return (a, b) if a.attrs[0] == "words" else (b, a)
+
+    def _shape(self, k: Context, x: Carry) -> Shape:
+        return k.layout.shaped(k.layout.dims[x.id], str(self._operands(k, x)[1].attrs[1]))
+
+    def start(self, k: Context, x: Carry, loop: Loop) -> tuple[int, ...]:
+        """One accumulator an element, then one for the offsets of each vector of the right operand."""
+        shape = self._shape(k, x)
+        zero = k.b.splat(k.b.const(0, "i32"), shape.width)
+        starts = [k.b.splat(k.read(x.inits[0], p, shape.vector), shape.width) if x.inits else zero for p in shape.points()]
+        return tuple(k.b.var(s) for s in (*starts, *(zero for _ in self._vectors(shape))))
+
+    @staticmethod
+    def _vectors(shape: Shape) -> list[int]:
+        return sorted({p[shape.vector] for p in shape.points()})
+
+    def step(self, k: Context, x: Carry, loop: Loop, state: tuple[int, ...]) -> None:
+        (words, quads), shape, b = self._operands(k, x), self._shape(k, x), k.b
+        points, vectors, t = list(shape.points()), self._vectors(shape), Type("i32", shape.width)
+        offset = b.const(self.OFFSET, "i32")
+        now = [b.get(s) for s in state]
+        for at in range(0, k.program.lanes(loop.label), 4):
+            right = {v: k.supplied[quads.id]({shape.vector: v, loop.label: at}) for v in vectors}
+            for n, v in enumerate(vectors, len(points)):
+                now[n] = b.op("Dot4", (), (now[n], b.splat(offset, shape.width), right[v]), t)
+            left: dict[tuple[int, ...], int] = {}
+            for n, p in enumerate(points):
+                key = tuple(c for d, c in sorted(p.items()) if d != shape.vector)
+                if key not in left:
+                    word = k.supplied[words.id]({**p, loop.label: at})
+                    left[key] = b.splat(b.bin("xor", word, offset), shape.width)
+                now[n] = b.op("Dot4", (), (now[n], left[key], right[p[shape.vector]]), t)
+        for s, value in zip(state, now, strict=True):
+            b.set(s, value)
+
+    def finish(self, k: Context, x: Carry, loop: Loop, state: tuple[int, ...]) -> None:
+        shape, b = self._shape(k, x), k.b
+        points, vectors = list(shape.points()), self._vectors(shape)
+        extra = {v: b.get(s) for v, s in zip(vectors, state[len(points) :], strict=True)}
+        parts = {shape.key(p): b.bin("sub", b.get(s), extra[p[shape.vector]]) for p, s in zip(points, state, strict=False)}
+        k.values[x.id] = Fragment(shape, parts)
+
+
+ALL = (ContractFragment(), ContractLoop(), ContractPanels(), ContractDot4())

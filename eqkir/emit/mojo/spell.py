@@ -240,6 +240,10 @@ class _Speller:
                 return f"{args[0]}.slice[{x.type.width}{f', offset={at}' if at else ''}]()"
             case "Any":
                 return f"{t}({args[0]}.reduce_or())"
+            case "Words":
+                return f"eqk_words[{x.type.width}]({args[0]})"
+            case "Dot4":
+                return f"eqk_dot4[{x.type.width}]({', '.join(args)})"
         dtypes, dtype, w = [self.types[a].dtype for a in x.args], x.type.dtype, x.type.width
         if x.op == "Tri" and x.attrs[0] == "select":
             return ops.expression(x.op, x.attrs, args, [held(d) for d in dtypes], held(dtype), w)

@@ -106,9 +106,9 @@ class _Segment:
         self.total = max(core, memory) + OVERLAP * min(core, memory)
         self.terms = {"core": core, "memory": memory, "instances": self.instances * each / cores}
 
-    def _supplied(self) -> set[tuple[int, int]]:
-        """(phase, load) of what is supplied in a form; `misfit` says of a supply that it cannot be made as its reader takes it."""
-        out: set[tuple[int, int]] = set()
+    def _supplied(self) -> dict[tuple[int, int], Form]:
+        """(phase, load) of what is supplied -> its form; `misfit` says of a supply that it cannot be made as its reader takes it."""
+        out: dict[tuple[int, int], Form] = {}
 
         def walk(items: tuple[Item, ...], layout: Layout, n: int, loop: Loop | None) -> None:
             for x in items:
@@ -116,15 +116,16 @@ class _Segment:
                     for c in x.carries:
                         for a in c.args:
                             s = layout.supply(a)
-                            if s is not None and layout.vector(c, x.label) != s.attrs[1]:
+                            if s is not None and s.attrs[0] != "words" and layout.vector(c, x.label) != s.attrs[1]:
                                 self.misfit = f"{c.op} by {c.by} does not run along the label of its supply"
                     walk(x.body, layout, n, x)
                 elif isinstance(x, Let) and x.op == "Supply":
-                    out.add((n, x.args[0]))
-                    form = form_of(self.program, self.s, loop, layout.defs[x.args[0]], x.attrs[1]) if loop is not None else None
+                    form = form_of(self.program, self.s, loop, x, layout.defs[x.args[0]]) if loop is not None else None
                     if form is None:
                         self.misfit = f"no form {x.attrs[0]}"
-                    else:
+                        continue
+                    out[n, x.args[0]] = form
+                    if form.kind != "words":
                         self.forms.setdefault(form)
 
         for n, (ph, layout) in enumerate(zip(self.s.phases, self.layouts, strict=True)):
@@ -211,7 +212,8 @@ class _Segment:
         label = v.loops[-1].label
         n = float(self.program.lanes(label)) if parameter(label) else 1.0
         n = n / layout.width[label] if layout.along(x.args[0]) == label and label in layout.width else n
-        return max(1.0, n / self._replicas(x))
+        slots = declarations()[x.by].slots if x.by else 1.0
+        return max(1.0, n * min(slots, 1.0) / self._replicas(x))
 
     def _replicas(self, x: Carry) -> int:
         """Accumulators of one element."""
@@ -253,6 +255,9 @@ class _Segment:
             dense = contiguous(ixs, axis_of(along), varying)
             width = layout.width[along]
             count = count / width * max(1.0, width * size / self.target.vector_bytes) if dense else count * LANE_SLOTS
+        form = self.supplied.get((v.phase, v.item.id)) if isinstance(v.item, Let) else None
+        if form is not None:
+            count /= form.members
         if store:
             self.stores += v.trips * count
         else:
@@ -267,8 +272,7 @@ class _Segment:
         unique = min(unique, request) if deps else min(unique, request, whole)
         footprint = self._footprint(v, ixs, size)
         run = self._run(v, ixs, size)
-        supplied = isinstance(v.item, Let) and (v.phase, v.item.id) in self.supplied
-        if not supplied and v.loops and self._walks(v, ixs, size):
+        if (form is None or form.kind == "words") and v.loops and self._walks(v, ixs, size):
             run *= WALK
         key = (view, ixs)
         old = self.bytes.get(key, (0.0, 0.0, 0.0))

@@ -7,18 +7,15 @@ captured. Index arithmetic and predicates are compared as expressions, by proof;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from eqkir.base import dtypes
 from eqkir.base.expr import (
     FALSE,
     TRUE,
     ZERO,
     Coord,
     Expr,
-    Int,
-    Sym,
     atoms,
     conj,
     le,
@@ -28,16 +25,15 @@ from eqkir.base.expr import (
 )
 from eqkir.kir.model import Kernel
 from eqkir.kir.types import Type
-from eqkir.program.abi import is_member, members_of, slice_axis
-from eqkir.program.abstract import Abstract, Put, VNode
+from eqkir.program.abi import is_member, members_of
+from eqkir.program.abstract import Abstract, Put
 from eqkir.program.construction.codes import Fault
-from eqkir.program.construction.reason import Reason, expression, poly
-from eqkir.program.construction.relation import K, Path, Relation, Term, Unknown
+from eqkir.program.construction.points import Points, Sigma
+from eqkir.program.construction.reason import poly
+from eqkir.program.construction.relation import K, Path, Term, Unknown
 from eqkir.program.construction.relation_loops import Recurrence
 from eqkir.program.model import Program
-from eqkir.program.verify_prove import dtype_range
 
-Sigma = Mapping[str, Expr]
 Faults = tuple[Fault, ...]
 #: head of a term -> the check that a missing or different operation concerns
 CONCERNS = {
@@ -46,14 +42,9 @@ CONCERNS = {
 }  # fmt: skip
 
 
-class Compare:
+class Compare(Points):
     def __init__(self, kernel: Kernel, types: Mapping[str, Type], abstract: Abstract, program: Program) -> None:
-        self.a, self.nodes = abstract, abstract.nodes
-        self.r = Relation(kernel, types, dict(abstract.abi.constexprs), abstract.ordered, abstract.whole)
-        self.r.data = self.of
-        self.reason = Reason(program)
-        self.reason.extents.update({x.name: x.extent for x in abstract.axes if x.kind != "while"})
-        self.axes = {x.name: x for x in abstract.axes}
+        super().__init__(kernel, types, abstract, program)
         self.workspaces = {v.name for v in abstract.abi.views if v.role == "workspace"}
         self.fills: dict[str, list[Put]] = {}
         for g in abstract.groups:
@@ -62,14 +53,6 @@ class Compare:
                     self.fills.setdefault(p.view, []).append(p)
         self.buffers: dict[str, str] = {}  # buffer of the kernel -> its workspace
         self.carries: dict[tuple[str, int, Path], str] = {}  # carry of an ordered loop (loop, number, record path) -> its workspace
-        self.terms: list[list[Term]] = []  # data of the kernel, by number: one value, read under different conditions
-        self.reads: list[tuple[int, Sigma]] = []  # data of the program, by number
-        self._term: dict[Hashable, Expr] = {}
-        self._identity: dict[K, Hashable] = {}
-        self._read: dict[tuple[int, tuple[tuple[str, Expr], ...]], Expr] = {}
-        self._of: dict[K, Expr] = {}
-        self._at: dict[tuple[int, tuple[tuple[str, Expr], ...]], Expr] = {}
-        self._fresh: dict[tuple[str, int, tuple[tuple[str, Expr], ...]], Expr] = {}
         self.memo: dict[tuple[K, int, tuple[tuple[str, Expr], ...]], Faults] = {}
         self.reduced: dict[tuple[int, int, tuple[tuple[str, Expr], ...], tuple[Expr, ...]], Faults] = {}
         self.instances: dict[object, Recurrence] = {}  # loops of the kernel at operations of the program
@@ -78,111 +61,6 @@ class Compare:
 
     def fault(self, check: str, message: str) -> Faults:
         return (Fault(check, message, self.pointer),)
-
-    # ------------------------------------------------------------------ expressions
-    def of(self, k: K) -> Expr:
-        """A term of dtype index or bool as an expression; data is a symbol ``?n``."""
-        if k not in self._of:
-            t = self.r.head(k)
-            self._of[k] = self._expression(t)
-        return self._of[k]
-
-    def _expression(self, t: Term) -> Expr:
-        if t.head == "Int":
-            e: Expr = t.attrs[0]
-            return e
-        if t.head == "Const" and t.dtype in ("index", "bool"):
-            return Int(int(dtypes.parse(t.attrs[0], t.dtype)))
-        if t.head in ("Un", "Bin", "Tri") and t.dtype in ("index", "bool"):
-            operand = self.r.head(t.kids[-1]).dtype
-            if operand in ("index", "bool"):
-                e2 = expression(t.head, t.attrs[0], t.dtype, operand, [self.of(k) for k in t.kids])
-                if e2 is not None:
-                    return e2
-        if t.head == "Load" and self.reason.simple(self.of(t.kids[0])) == FALSE:
-            return self.of(t.kids[1])
-        key = self.identity(t)
-        if key not in self._term:
-            self._term[key] = self.atom(f"?{len(self.terms)}", t.dtype)
-            self.terms.append([])
-        e3 = self._term[key]
-        self.terms[int(e3.args[0][1:])].append(t)
-        return e3
-
-    def identity(self, k: K) -> Hashable:
-        """What is equal for equal data: two loads of one place are one value where nothing is stored between them."""
-        bare_k = bare(k) if isinstance(k, Term) else replace(k, given=())
-        if bare_k not in self._identity:
-            self._identity[bare_k] = bare_k
-            try:
-                t = self.r.head(k)
-                version = self.r.effects.versions[t.attrs[1]] if t.head == "Load" else 0
-                if t.head == "Load" and not self.r.is_buffer(t.attrs[0]) and not (version and self.r.effects.homes.get(t.attrs[1])):
-                    valid, fill, *coords = t.kids
-                    place = tuple(self.reason.simple(self.of(self.r.index(c))) for c in coords)
-                    self._identity[bare_k] = ("Load", t.attrs[0], version, self.reason.simple(self.of(valid)), self.identity(fill), place)
-                elif t.head in ("Un", "Bin", "Tri", "Cast", "Bitcast"):
-                    self._identity[bare_k] = (t.head, t.attrs, t.dtype, tuple(map(self.identity, t.kids)))
-                else:
-                    self._identity[bare_k] = bare(t)
-            except Unknown:
-                pass
-        return self._identity[bare_k]
-
-    def at(self, node: int, sigma: Sigma) -> Expr:
-        """A node of dtype index or bool as an expression; data is a symbol ``!n``."""
-        key = node, self.restricted(node, sigma)
-        if key not in self._at:
-            self._at[key] = self._node(node, sigma, key)
-        return self._at[key]
-
-    def _node(self, node: int, sigma: Sigma, key: tuple[int, tuple[tuple[str, Expr], ...]]) -> Expr:
-        n = self.nodes[node]
-        if n.op == "Index":
-            return self.put_in(n.attrs[0], n.args, sigma)
-        if n.op == "Const" and n.dtype in ("index", "bool"):
-            return Int(int(dtypes.parse(n.attrs[0], n.dtype)))
-        if n.op in ("Un", "Bin", "Tri") and n.dtype in ("index", "bool") and self.nodes[n.args[-1]].dtype in ("index", "bool"):
-            e = expression(n.op, n.attrs[0], n.dtype, self.nodes[n.args[-1]].dtype, [self.at(a, sigma) for a in n.args])
-            if e is not None:
-                return e
-        if self.absent(n, sigma):
-            return self.at(n.args[1], sigma)
-        if key not in self._read:
-            self._read[key] = self.atom(f"!{len(self.reads)}", n.dtype)
-            self.reads.append((node, dict(sigma)))
-        return self._read[key]
-
-    def absent(self, n: VNode, sigma: Sigma) -> bool:
-        """Whether a node is a load that is valid nowhere: its value is its fill."""
-        return n.op == "Load" and self.reason.simple(self.at(n.args[0], sigma)) == FALSE
-
-    def atom(self, name: str, dtype: str) -> Expr:
-        if dtype in dtypes.NUMPY and dtypes.NUMPY[dtype].kind in "biu":
-            self.reason.prover.range(name, *dtype_range(dtype))
-        return Sym(name)
-
-    def put_in(self, e: Expr, deps: Sequence[int], sigma: Sigma) -> Expr:
-        """An index expression with its data operands, at a point."""
-        env: dict[Expr, Expr] = {Coord(a): x for a, x in sigma.items()}
-        for a in atoms(e):
-            if a.op == "dep":
-                env[a] = self.at(deps[a.args[0]], sigma) if 0 <= a.args[0] < len(deps) else Sym("!none")
-        return substitute(e, env)
-
-    def restricted(self, node: int, sigma: Sigma) -> tuple[tuple[str, Expr], ...]:
-        free = self.a.free(node)
-        return tuple(sorted(((a, x) for a, x in sigma.items() if a in free or slice_axis(a) in free), key=lambda t: t[0]))
-
-    def fresh(self, axis: str, node: int, sigma: Sigma) -> Expr:
-        """The coordinate that a binder's axis gets."""
-        key = axis, node, self.restricted(node, sigma)
-        if key not in self._fresh:
-            name = f"{axis}~{len(self._fresh)}"
-            self._fresh[key] = Coord(name)
-            if axis in self.axes and self.axes[axis].kind != "while":
-                self.reason.extents[name] = self.axes[axis].extent
-        return self._fresh[key]
 
     # ------------------------------------------------------------------ comparison of expressions
     def unified(self, kernel: Iterable[Expr], program: Iterable[Expr]) -> dict[Expr, Expr]:
@@ -457,11 +335,6 @@ def unit(e: Expr, name: str) -> tuple[int, Expr] | None:
     if c not in (1, -1) or any(Coord(name) in atoms(x) for x in rest):
         return None
     return c, e - Coord(name) * c
-
-
-def bare(t: Term) -> Term:
-    """The term whatever holds where it is read."""
-    return replace(t, given=(), kids=tuple(bare(k) if isinstance(k, Term) else replace(k, given=()) for k in t.kids))
 
 
 def _data(e: Expr) -> bool:

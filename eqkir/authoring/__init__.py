@@ -1,0 +1,1 @@
+"""Tools for authors of rules: lint, soundness check, explanation, impact, templates."""

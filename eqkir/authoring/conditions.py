@@ -1,0 +1,107 @@
+"""A rule less each of its conditions: where the rest matches more than the rule does, is what it makes there still right?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from eqkir.authoring.check import REFUTES, Checker, Result
+from eqkir.authoring.marked import marked, needs
+from eqkir.authoring.mutants import Mutant, mutants
+from eqkir.authoring.trial import Grown, Subject, Trial, grow, judge_all
+from eqkir.authoring.witnesses import witnesses
+from eqkir.base.diagnostics import EqkirError
+from eqkir.rules.load import Rule, RuleFile
+
+#: draws of the rule's own query, and kernels with further matches that are tried for one condition
+DRAWS, KERNELS = 16, 6
+
+
+@dataclass
+class Verdict:
+    """`verdict`: binds, refuted, survives or no difference."""
+
+    mutant: Mutant
+    verdict: str
+    message: str = ""
+    kernels: int = 0
+    candidates: int = 0
+    comparisons: int = 0
+    result: Result | None = None
+
+
+class Survey:
+    """The graphs of a rule on a fixed list of kernels, grown when they are asked for."""
+
+    def __init__(self, c: Checker, file: RuleFile, rule: Rule) -> None:
+        from eqkir.authoring.check import probes
+
+        self.c, self.file, self.rule = c, file, rule
+        drawn = [Subject(k, file.permissions) for k in witnesses(rule, c.known, c.seed, DRAWS)]
+        self.subjects = [*drawn, *probes(file.permissions)]
+        self.grown: dict[int, Grown] = {}
+        self.support: tuple[str, ...] = () if any(self.whole(n).matches for n in range(len(self.subjects))) else c.support(file, rule)
+        if self.support:
+            self.grown.clear()
+
+    def whole(self, n: int) -> Grown:
+        """The rule itself on kernel n."""
+        if n not in self.grown:
+            s = self.subjects[n]
+            if needs(self.rule, self.c.known) <= s.operations:
+                m = marked(self.rule, self.c.known)
+                support = getattr(self, "support", ())
+                self.grown[n] = replace(grow(s, m, self.c.base(self.rule), self.c.families(self.file, self.rule), support), graph=None)
+            else:
+                self.grown[n] = Grown(None, 0, frozenset())
+        return self.grown[n]
+
+
+def conditions(c: Checker, file: RuleFile, rule: Rule) -> Iterator[Verdict]:
+    """Every condition's verdict."""
+    survey: Survey | None = None
+    for m in mutants(file, rule, c.known):
+        if m.faults:
+            yield Verdict(m, "binds", m.faults)
+            continue
+        survey = survey or Survey(c, file, rule)
+        yield _condition(c, file, survey, m)
+
+
+def _condition(c: Checker, file: RuleFile, survey: Survey, m: Mutant) -> Verdict:
+    v = Verdict(m, "no difference", "no program that was tried has a further match")
+    try:
+        mark = marked(m.rule, c.known)
+        wanted = needs(m.rule, c.known)
+    except EqkirError as e:
+        return Verdict(m, "binds", str(e)[:200])
+    for n, s in enumerate(survey.subjects):
+        try:
+            if not wanted <= s.operations:
+                continue
+            before = survey.whole(n)
+            g = grow(s, mark, c.base(m.rule), c.families(file, m.rule), survey.support)
+        except EqkirError:
+            continue
+        if not g.error and g.matches <= before.matches or not s.inputs:
+            continue
+        t = Trial(s.kernel.name, g.matches)
+        judge_all(s, g, mark, t, before.hits, c.seed, c.effort.selections, c.effort.candidates)
+        v.kernels += 1
+        v.candidates += t.candidates
+        v.comparisons += t.comparisons
+        for f in t.failures:
+            if f.kind in REFUTES:
+                v.verdict, v.message = "refuted", f"{s.kernel.name}: {f.kind}: {f.message}"
+                v.result = Result(m.rule.name, file.path, m.line, "refuted", f.kind, 1, t.matches, message=v.message, failure=f, subject=s)
+                return v
+        if t.candidates:
+            v.verdict, v.message = "survives", f"further matches, all of them right, the last in {s.kernel.name}"
+        elif any(f.kind == "unordered" for f in t.failures):
+            v.verdict = "refuted" if before.hits and g.hits - before.hits else v.verdict
+            v.message = f"{s.kernel.name}: what the further matches make has no legal order: {t.failures[0].message}"
+            if v.verdict == "refuted":
+                return v
+        if v.kernels >= KERNELS:
+            break
+    return v
