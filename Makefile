@@ -55,8 +55,8 @@ bench-gpu: $(STAMP)
 
 # Native kernels beside numpy and, where it is installed, torch. Nothing else should run on the machine.
 bench-cpu: $(STAMP)
-	@status=0; $(PY) bench/cpu.py emit --out $(OUT)/cpu || status=1; \
-	$(PY) bench/cpu.py run --out $(OUT)/cpu && $(PY) bench/cpu.py table && $(PY) bench/cpu.py calls --out $(OUT)/cpu; exit $$status
+	@status=0; $(PY) bench/cpu.py emit --artifacts $(OUT)/cpu || status=1; \
+	$(PY) bench/cpu.py run --artifacts $(OUT)/cpu; $(PY) bench/cpu.py table; exit $$status
 
 show: $(STAMP)
 	@$(PY) tools/show.py $(ISSUE)

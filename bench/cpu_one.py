@@ -1,8 +1,8 @@
 """A worker of the CPU benchmark: one implementation with a fixed number of threads in a process of its own.
 
-``python bench/cpu_one.py KIND`` answers requests (`worker_pool`): ``prepare`` makes the inputs (the same in every process), the call and,
-where asked, the comparison with the f64 formula; ``time`` repeats the call. KIND: eqkir (needs the artifacts, numpy and ctypes alone),
-numpy, torch, compile (torch.compile), blas (numpy's product, for the matrix rate) or copy.
+``python bench/cpu_one.py`` answers requests (`worker_pool`): ``prepare`` makes the inputs (the same in every process), the call and, where
+asked, the comparison with the f64 formula; ``time`` repeats the call; ``copy`` measures a copy; ``calls`` what calls cost; ``about`` tells
+versions. Kinds of ``prepare``: eqkir (needs the artifacts, numpy and ctypes alone), numpy, torch, compile (torch.compile).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from contents import arguments  # noqa: E402
 from worker_pool import answer  # noqa: E402
 
 Call = Callable[[], Any]
-KINDS = ("eqkir", "numpy", "torch", "compile", "copy")
+#: errors of a peer, in units of the bound, that are taken for another way of rounding
+GROSS = 1e4
 
 
 class Workload:
@@ -38,8 +39,8 @@ class Workload:
         for n, a in self.initial.items():
             self.arrays[n][...] = a
 
-    def verdicts(self, call: Call, back: Callable[[], None]) -> list[str]:
-        """What is wrong after one call; `back` brings results into `arrays`."""
+    def verdicts(self, call: Call, back: Callable[[], None], limit: float = 1.0) -> list[str]:
+        """What is wrong after one call, by more than `limit` bounds; `back` brings results into `arrays`."""
         self.reset()
         read = {n: self.arrays[n].copy() for n, v in self.views.items() if v["role"] != "out"}
         reference = Reference(self.xp, self.entry["kernel"], self.views, read, self.sizes)
@@ -47,7 +48,7 @@ class Workload:
         back()
         found = reference.verdicts({n: self.arrays[n] for n, v in self.views.items() if v["role"] != "in"})
         self.reset()
-        return [str(v) for v in found if not v.ok]
+        return [str(v) for v in found if not v.ok and (v.note or not v.worst <= limit)]
 
 
 def nothing() -> None:
@@ -69,18 +70,20 @@ def numpy(w: Workload, request: dict[str, Any]) -> tuple[Call, Callable[[], None
 
 
 def torch(w: Workload, request: dict[str, Any]) -> tuple[Call, Callable[[], None]]:
-    """Results are new tensors of torch's caching allocator, which is what its users have."""
+    """Results are new tensors, which is what torch's users have; memory that is free is used again (`environment` of `cpu`)."""
     import torch as t
-    from peers import EAGER
+    from cpu_torch import EAGER
 
     t.set_num_threads(request["threads"])
     given = {n: _tensor(t, a) for n, a in w.arrays.items()}
     f = EAGER[w.entry["kernel"]]
     if request["kind"] == "compile":
+        t._dynamo.reset()
         f = t.compile(f, dynamic=False)
     state: dict[str, Any] = {}
 
     def call() -> None:
+        state.clear()
         with t.no_grad():
             state["out"] = f(given, w.sizes)
 
@@ -110,34 +113,89 @@ STATE: dict[str, Any] = {}
 
 
 def handle(request: dict[str, Any]) -> dict[str, Any]:
-    """``prepare`` (entry, kind, threads, folder, check), ``time`` (seconds) or ``copy`` (seconds, threads)."""
+    """``prepare`` (entry, kind, threads, folder, check), ``time`` (seconds), ``copy`` (seconds, threads), ``calls`` (folder), ``about``."""
     match request["do"]:
         case "prepare":
             STATE.clear()
             w = Workload(request["entry"])
             call, back = MAKE[request["kind"]](w, request)
-            wrong = w.verdicts(call, back) if request["check"] else []
+            own = request["kind"] == "eqkir"
+            wrong = w.verdicts(call, back, 1.0 if own else GROSS) if request["check"] else []
             if not request["check"]:
                 call()
+                w.reset()
             STATE.update(call=call, w=w)
             return {"status": "ok", "wrong": wrong}
         case "time":
             return {"status": "ok", "times": timed(STATE["call"], STATE["w"], request["seconds"])}
         case "copy":
             return {"status": "ok", "bytes_per_s": copy(request["seconds"], request["threads"])}
+        case "calls":
+            return {"status": "ok", **calls(Path(request["folder"]))}
+        case "about":
+            return {"status": "ok", "about": about(request["kind"])}
     raise ValueError(request["do"])
 
 
 def timed(call: Call, w: Workload, seconds: float) -> list[float]:
-    """Seconds of single calls, for about `seconds` (at least three); what a kernel changes in place is put back between them, untimed."""
+    """Seconds of single calls, for about `seconds` (at least three, or one that is longer); what a kernel changes in place is put back
+    between them, untimed."""
     out: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(out) < 3 or (time.perf_counter() < end and len(out) < 2000):
+    start = time.perf_counter()
+    while (spent := time.perf_counter() - start) < seconds or (len(out) < 3 and spent < max(3 * seconds, 1.0)) or not out:
         if w.initial and len(out) % 8 == 0:
             w.reset()
-        start = time.perf_counter()
+        begin = time.perf_counter()
         call()
-        out.append(time.perf_counter() - start)
+        out.append(time.perf_counter() - begin)
+        if len(out) == 2000:
+            break
+    return out
+
+
+def calls(folder: Path) -> dict[str, float]:
+    """Microseconds of a call of a kernel on the smallest arrays: bound; checked; checked, with new arrays each time. Medians."""
+    import statistics
+
+    import numpy as np
+
+    from eqkir.runtime.native import load
+
+    k = load(folder)
+    x = np.ones((2, 8), np.float32)
+    y = np.empty_like(x)
+    bound = k.bind(x, y)
+    kept = iter([(x.copy(), y.copy()) for _ in range(21000)])
+
+    def each(f: Call) -> float:
+        out = []
+        for _ in range(20000):
+            t = time.perf_counter()
+            f()
+            out.append(time.perf_counter() - t)
+        return statistics.median(out) * 1e6
+
+    return {"bound_us": each(bound), "checked_us": each(lambda: k(x, y)), "fresh_us": each(lambda: k(*next(kept)))}
+
+
+def about(kind: str) -> dict[str, Any]:
+    """Versions of what a peer is made of."""
+    import contextlib
+    import io
+    import platform
+
+    import numpy as np
+
+    out: dict[str, Any] = {"python": platform.python_version(), "numpy": np.__version__}
+    if kind == "numpy":
+        with contextlib.redirect_stdout(io.StringIO()):
+            blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        out["blas"] = f"{blas.get('name')} {blas.get('version')}"
+    if kind in ("torch", "compile"):
+        import torch as t
+
+        out["torch"] = t.__version__
+        out["cpu"] = t.backends.cpu.get_cpu_capability()
     return out
 
 

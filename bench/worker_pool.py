@@ -15,7 +15,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 #: marks the lines of standard output that are answers
 MARK = "\x1e"
@@ -105,10 +105,20 @@ def answer(handle: Callable[[Request], Answer]) -> int:
     return 0
 
 
+class Answers(Protocol):
+    """What answers requests: a `Worker`, or several."""
+
+    def ask(self, request: Request, seconds: float) -> Answer: ...
+
+    def stop(self) -> None: ...
+
+
 def spread(
-    make: Callable[[], Worker], requests: Iterable[Request], workers: int, seconds: float, done: Callable[[Request, Answer], None]
-) -> None:
-    """Answer all requests by `workers` processes; `done` is called under a lock as answers come, in no order."""
+    make: Callable[[], Answers], requests: Iterable[Request], workers: int, seconds: float, done: Callable[[Request, Answer], None],
+    going: Callable[[], bool] = lambda: True,
+) -> None:  # fmt: skip
+    """Answer all requests by `workers` processes; `done` is called under a lock as answers come, in no order. No request is begun when
+    `going` says no."""
     waiting: queue.SimpleQueue[Request] = queue.SimpleQueue()
     for r in requests:
         waiting.put(r)
@@ -121,6 +131,8 @@ def spread(
                 try:
                     request = waiting.get_nowait()
                 except queue.Empty:
+                    return
+                if not going():
                     return
                 result = worker.ask(request, seconds)
                 with lock:
