@@ -40,7 +40,8 @@ class Survey:
         drawn = [Subject(k, file.permissions) for k in witnesses(rule, c.known, c.seed, DRAWS)]
         self.subjects = [*drawn, *probes(file.permissions)]
         self.grown: dict[int, Grown] = {}
-        self.support: tuple[str, ...] = () if any(self.whole(n).matches for n in range(len(self.subjects))) else c.support(file, rule)
+        self.support: tuple[str, ...] = ()  # while it is asked whether the rule matches without
+        self.support = () if any(self.whole(n).matches for n in range(len(self.subjects))) else c.support(file, rule)
         if self.support:
             self.grown.clear()
 
@@ -50,8 +51,7 @@ class Survey:
             s = self.subjects[n]
             if needs(self.rule, self.c.known) <= s.operations:
                 m = marked(self.rule, self.c.known)
-                support = getattr(self, "support", ())
-                self.grown[n] = replace(grow(s, m, self.c.base(self.rule), self.c.families(self.file, self.rule), support), graph=None)
+                self.grown[n] = replace(grow(s, m, self.c.base(self.rule), self.c.families(self.file, self.rule), self.support), graph=None)
             else:
                 self.grown[n] = Grown(None, 0, frozenset())
         return self.grown[n]

@@ -35,7 +35,7 @@ from eqkir.program.verify import verify
 from eqkir.rules.load import RuleFile
 from eqkir.terms.encode import encode, loader
 from eqkir.terms.engine import EggError, Engine, session
-from eqkir.terms.freeze import _Reader, freeze
+from eqkir.terms.freeze import Reader, freeze
 from eqkir.terms.prelude import FAMILIES, REQUESTS, vocabulary
 from eqkir.terms.steer import steering
 
@@ -87,8 +87,6 @@ class Subject:
                 row = {s.id: numeric.fitting(s, sizes[i % len(sizes)]) for i, s in enumerate(self.kernel.symbols)}
                 for a, b in self.kernel.equal:
                     row[b] = row[a]
-                if {"E", "R"} <= row.keys():  # offsets of R groups
-                    row["E"] = row["R"] + 1
                 shapes = [[e if isinstance(e, int) else row[e] for e in p.shape] for p in self.kernel.params if isinstance(p, View)]
                 if max(map(prod, shapes), default=0) > VOLUME or any(row == x.symbols and variant == x.variant for x in out):
                     continue
@@ -229,7 +227,7 @@ def _count(engine: Engine) -> int:
 
 def _hits(engine: Engine, m: Marked, numbers: Mapping[tuple[str, Any], int]) -> frozenset[tuple[Any, ...]]:
     """(constructor, labels, position, attributes, children) of every node that a match made; children by class number."""
-    r = _Reader(engine)
+    r = Reader(engine)
     read: dict[str, Callable[[Any], Any]] = {
         "L": r.labels, "Path": r.paths.get, "String": r.string, "i64": r.int, "IX": r.ix.get, "IXL": r.ixl.get,
     }  # fmt: skip
