@@ -46,6 +46,9 @@ class Effort:
 
 @dataclass
 class Result:
+    """What became of a rule. `line` of the file; `method` and `message` in words; counts of what was tried; `failure` with its
+    `subject` where it is refuted; `seconds` of this thread."""
+
     rule: str
     file: str
     line: int
@@ -208,6 +211,7 @@ def union_sorts(ast: Any, known: Any) -> set[str]:
 
 @cache
 def probes(permit: tuple[str, ...]) -> tuple[Subject, ...]:
+    """The probe kernels, under permissions."""
     from eqkir.authoring.probes import PROBES
 
     return tuple(Subject(k, permit) for k in PROBES)
@@ -215,6 +219,7 @@ def probes(permit: tuple[str, ...]) -> tuple[Subject, ...]:
 
 @cache
 def corpus_subjects(path: Path, permit: tuple[str, ...]) -> tuple[Subject, ...]:
+    """The kernels of KIR files that load, under permissions."""
     try:
         return tuple(Subject(k, permit) for k in link(load_file(path)).kernels)
     except EqkirError:

@@ -24,6 +24,8 @@ MEMORY = 6 << 30
 
 @dataclass(frozen=True, slots=True)
 class Job:
+    """One rule for a worker: plain data, so that it can be sent."""
+
     paths: tuple[str, ...]
     rule: str
     corpus: tuple[str, ...]

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from eqkir.authoring.check import REFUTES, Checker, Result
+from eqkir.authoring.grow import Grown, grow
 from eqkir.authoring.marked import marked, needs
 from eqkir.authoring.mutants import Mutant, mutants
-from eqkir.authoring.trial import Grown, Subject, Trial, grow, judge_all
+from eqkir.authoring.trial import Subject, Trial, judge_all
 from eqkir.authoring.witnesses import witnesses
 from eqkir.base.diagnostics import EqkirError
 from eqkir.rules.load import Rule, RuleFile
@@ -40,7 +41,8 @@ class Survey:
         drawn = [Subject(k, file.permissions) for k in witnesses(rule, c.known, c.seed, DRAWS)]
         self.subjects = [*drawn, *probes(file.permissions)]
         self.grown: dict[int, Grown] = {}
-        self.support: tuple[str, ...] = () if any(self.whole(n).matches for n in range(len(self.subjects))) else c.support(file, rule)
+        self.support: tuple[str, ...] = ()  # while it is asked whether the rule matches without
+        self.support = () if any(self.whole(n).matches for n in range(len(self.subjects))) else c.support(file, rule)
         if self.support:
             self.grown.clear()
 
@@ -50,8 +52,9 @@ class Survey:
             s = self.subjects[n]
             if needs(self.rule, self.c.known) <= s.operations:
                 m = marked(self.rule, self.c.known)
-                support = getattr(self, "support", ())
-                self.grown[n] = replace(grow(s, m, self.c.base(self.rule), self.c.families(self.file, self.rule), support), graph=None)
+                self.grown[n] = replace(
+                    grow(s.abstract, m, self.c.base(self.rule), self.c.families(self.file, self.rule), self.support), graph=None
+                )
             else:
                 self.grown[n] = Grown(None, 0, frozenset())
         return self.grown[n]
@@ -80,7 +83,7 @@ def _condition(c: Checker, file: RuleFile, survey: Survey, m: Mutant) -> Verdict
             if not wanted <= s.operations:
                 continue
             before = survey.whole(n)
-            g = grow(s, mark, c.base(m.rule), c.families(file, m.rule), survey.support)
+            g = grow(s.abstract, mark, c.base(m.rule), c.families(file, m.rule), survey.support)
         except EqkirError:
             continue
         if not g.error and g.matches <= before.matches or not s.inputs:

@@ -54,6 +54,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Explanation:
+    """The chain of rules from P0 to the chosen program."""
+
     initial: Program
     steps: tuple[Step, ...]
     chosen: Program
@@ -145,6 +147,7 @@ def write(e: Explanation, folder: Path) -> None:
 
 
 def rows(e: Explanation) -> dict[str, Any]:
+    """The steps as rows of a table."""
     steps = [
         {
             "rule": s.rule, "family": s.family, "rewrite": s.text, "matches": s.matches, "changed": s.changed, "cost_before": s.cost_before,

@@ -56,6 +56,8 @@ BINDER = register(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """One finding; `line` and `column` count from 1 in `file`."""
+
     code: str
     severity: Severity
     message: str
@@ -73,4 +75,5 @@ class Finding:
 
 
 def at(n: Node, file: str, rule: str, code: str, severity: Severity, message: str) -> Finding:
+    """A finding at a node of the file."""
     return Finding(code, severity, message, file, rule, n.line, n.column)

@@ -26,6 +26,8 @@ SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
+    """One kernel without one rule, or with it alone, for a worker."""
+
     file: str
     options: Options
     rules: tuple[str, ...]  # these alone; empty for all

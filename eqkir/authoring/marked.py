@@ -33,6 +33,7 @@ class Marked:
 
 
 def write(t: Term) -> str:
+    """The text of a term."""
     return f"({' '.join([str(t[0]), *map(write, t[1:])])})" if isinstance(t, tuple) else t
 
 

@@ -19,6 +19,7 @@ def term(n: Node) -> Term:
 
 
 def is_variable(t: Term) -> bool:
+    """Whether a term is a variable."""
     return isinstance(t, str) and not t.startswith('"') and not t.lstrip("+-").isdigit()
 
 
@@ -32,6 +33,7 @@ def variables(t: Term) -> Iterator[str]:
 
 
 def subterms(t: Term) -> Iterator[Term]:
+    """A term and all terms in it."""
     yield t
     if isinstance(t, tuple):
         for x in t[1:]:
@@ -39,6 +41,7 @@ def subterms(t: Term) -> Iterator[Term]:
 
 
 def substitute(t: Term, s: Mapping[str, Term]) -> Term:
+    """A term with its variables replaced."""
     if isinstance(t, tuple):
         return (t[0], *(substitute(x, s) for x in t[1:]))
     return s.get(t, t)
@@ -89,6 +92,7 @@ def is_structure(t: Term, known: Mapping[str, Signature]) -> bool:
 
 
 def pattern(r: RuleAst) -> Pattern:
+    """What a rule says: facts, definitions of variables, and unions."""
     p = Pattern(r)
     for f in r.query:
         if f.head == "=":
@@ -114,6 +118,7 @@ def pattern(r: RuleAst) -> Pattern:
 
 
 def query_terms(p: Pattern) -> list[Term]:
+    """The terms of a query."""
     return [*p.atoms, *(("=", v, d) for v, ds in p.defined.items() for d in ds)]
 
 
@@ -132,4 +137,5 @@ def match(pat: Term, t: Term, s: dict[str, Term]) -> bool:
 
 
 def is_primitive(t: Term) -> bool:
+    """Whether a term is a call of a primitive."""
     return isinstance(t, tuple) and str(t[0]) in PRIMITIVES

@@ -16,6 +16,7 @@ PROBES: list[Kernel] = []
 
 
 def probe(fn: Callable[[Builder], None]) -> Kernel:
+    """Build a kernel and keep it among the probes."""
     k = kernel(fn)
     PROBES.append(k)
     return k
@@ -50,6 +51,7 @@ def cancelled(k: Builder) -> None:
 
 @probe
 def narrow_products(k: Builder) -> None:
+    """Products of narrow floats."""
     M, N = k.symbols("M", "N")
     A, B, C = (k.view(n, "in", "f16", (M, N)) for n in "ABC")
     Y, Z = k.view("Y", "out", "f16", (M, N)), k.view("Z", "out", "f16", (M,))
@@ -61,6 +63,7 @@ def narrow_products(k: Builder) -> None:
 
 @probe
 def integers(k: Builder) -> None:
+    """Arithmetic of integers, which wraps."""
     M, N = k.symbols("M", "N")
     A, B, C = (k.view(n, "in", "i32", (M, N)) for n in "ABC")
     outs = [k.view(f"Y{i}", "out", "i32", (M, N)) for i in range(3)] + [k.view("Z", "out", "i32", (M,))]
@@ -115,6 +118,7 @@ def elementary(k: Builder) -> None:
 
 @probe
 def distributed(k: Builder) -> None:
+    """Sums of products, quotients, roots and exponentials that algebra would rewrite."""
     M, N = k.symbols("M", "N")
     A, B, C = (k.view(n, "in", "f32", (M, N)) for n in "ABC")
     outs = [k.view(f"Y{i}", "out", "f32", (M, N)) for i in range(7)]
@@ -193,6 +197,7 @@ def wide_addend(k: Builder) -> None:
 
 @probe
 def batched(k: Builder) -> None:
+    """Contractions with a batch axis."""
     M, N, K = k.symbols("M", "N", "K")
     A, B = k.view("A", "in", "f16", (2, M, K)), k.view("B", "in", "f16", (2, K, N))
     Y, V = k.view("Y", "out", "f32", (2, M, N)), k.view("V", "out", "f32", (2, M))
@@ -204,6 +209,7 @@ def batched(k: Builder) -> None:
 
 @probe
 def scans(k: Builder) -> None:
+    """Scans of rows."""
     M, N = k.symbols("M", "N")
     X = k.view("X", "in", "f32", (M, N))
     outs = [k.view(f"Y{i}", "out", "f32", (M, N)) for i in range(3)]
@@ -293,6 +299,7 @@ def attention(k: Builder) -> None:
 
 @probe
 def plain_attention(k: Builder) -> None:
+    """Scores, their softmax, and a contraction with it."""
     M, N, D = k.symbols("M", "N", "D")
     Q, K, V = k.view("Q", "in", "f32", (M, D)), k.view("K", "in", "f32", (N, D)), k.view("V", "in", "f32", (N, D))
     O = k.view("O", "out", "f32", (M, D))
@@ -304,6 +311,7 @@ def plain_attention(k: Builder) -> None:
 
 @probe
 def approximate(k: Builder) -> None:
+    """Operations under `approximate` and `flush_to_zero`."""
     M, N = k.symbols("M", "N")
     X = k.view("X", "in", "f32", (M, N))
     outs = [k.view(f"Y{i}", "out", "f32", (M, N)) for i in range(6)]

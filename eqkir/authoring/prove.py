@@ -26,6 +26,8 @@ ORDERS = frozenset({"TUnit", "TAx", "TProd", "TRev", "TInter", "TSwz"})
 
 @dataclass(frozen=True, slots=True)
 class Proof:
+    """What the solver found."""
+
     holds: bool
     method: str
     model: str = ""  # values that tell the sides apart

@@ -7,7 +7,7 @@ the reference allows. Everything here follows from the kernel, the rule and a se
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from eqkir.authoring.marked import RULESET, Marked
+from eqkir.authoring.grow import Grown, grow, key_of
+from eqkir.authoring.marked import Marked
 from eqkir.base.diagnostics import EqkirError
 from eqkir.base.dtypes import FLOATS
 from eqkir.driver import numeric
 from eqkir.driver.chain import Chain
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
-from eqkir.extract.graph import ENode, FrozenGraph, Selection
+from eqkir.extract.graph import FrozenGraph, Selection
 from eqkir.kir.envelope import Envelope, compare, envelope
 from eqkir.kir.inputs import make_inputs
 from eqkir.kir.memory import clone
@@ -30,14 +31,8 @@ from eqkir.kir.model import Kernel, View
 from eqkir.program.abstract import Abstract
 from eqkir.program.model import Program
 from eqkir.program.schedule import ScheduleError
-from eqkir.program.table import REALISED_SORTS, ROWS
 from eqkir.program.verify import verify
 from eqkir.rules.load import RuleFile
-from eqkir.terms.encode import encode, loader
-from eqkir.terms.engine import EggError, Engine, session
-from eqkir.terms.freeze import _Reader, freeze
-from eqkir.terms.prelude import FAMILIES, REQUESTS, vocabulary
-from eqkir.terms.steer import steering
 
 LANES = (1, 2, 4, 8)
 #: extents of the k-th symbol: odd ones beyond a block, small ones with empty axes, and larger ones
@@ -48,11 +43,14 @@ NUMBERS = (
     0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1.0, -1.0, 1.5, -3.0, 1e-3, 3e-5, 60.0, -60.0, 89.0, -104.0, 300.0, 65504.0, 1e5,
     1e20, -1e20, 3e38, -3e38, 1e-20, 1e-38, 1e-45, 0.1, 1.0000001, 16777217.0, 7.0,
 )  # fmt: skip
-ENODES, ITERATIONS, VOLUME = 2500, 40, 3000
+#: elements of the largest view of an input
+VOLUME = 3000
 
 
 @dataclass
 class Input:
+    """Valid input of a kernel at extents `symbols`, and the envelope of what the reference allows."""
+
     symbols: dict[str, int]
     variant: str
     seed: int
@@ -87,8 +85,6 @@ class Subject:
                 row = {s.id: numeric.fitting(s, sizes[i % len(sizes)]) for i, s in enumerate(self.kernel.symbols)}
                 for a, b in self.kernel.equal:
                     row[b] = row[a]
-                if {"E", "R"} <= row.keys():  # offsets of R groups
-                    row["E"] = row["R"] + 1
                 shapes = [[e if isinstance(e, int) else row[e] for e in p.shape] for p in self.kernel.params if isinstance(p, View)]
                 if max(map(prod, shapes), default=0) > VOLUME or any(row == x.symbols and variant == x.variant for x in out):
                     continue
@@ -119,16 +115,6 @@ def arguments(kernel: Kernel, symbols: Mapping[str, int], seed: int, variant: st
     return args
 
 
-@dataclass
-class Grown:
-    """The graph after the rule; `hits`: what its matches made; `error`: what egglog said where a class invariant broke."""
-
-    graph: FrozenGraph | None
-    matches: int
-    hits: frozenset[tuple[Any, ...]]
-    error: str = ""
-
-
 KINDS = {
     "wrong": "a result outside what the reference allows",
     "unverified": "the verifier refuses the program",
@@ -142,6 +128,8 @@ KINDS = {
 
 @dataclass
 class Failure:
+    """What is wrong with a candidate (`KINDS`), the program and the input that show it."""
+
     kind: str  # see KINDS
     message: str
     program: Program | None = None
@@ -150,6 +138,8 @@ class Failure:
 
 @dataclass
 class Trial:
+    """What became of a rule on one kernel."""
+
     kernel: str
     matches: int = 0
     candidates: int = 0  # legal ones that use the rule
@@ -158,109 +148,12 @@ class Trial:
     hits: frozenset[tuple[Any, ...]] = frozenset()
 
 
-# ------------------------------------------------------------------------------------------------ the graph
-def grow(s: Subject, m: Marked, base: Sequence[RuleFile], families: Sequence[str], support: Sequence[str] = ()) -> Grown:
-    """Saturate, with the marked rule. `families` act after placement, `support` before it, beside the rule."""
-    with session() as engine:
-        try:
-            root = _start(engine, s.abstract, m, base)
-        except EggError as e:
-            return Grown(None, 0, frozenset(), str(e)[:400])
-        matches = 0
-        try:
-            for _ in range(10 if support else 3):  # values first; an odd number, for rules that undo themselves
-                changed = [_step(engine, f) for f in support]
-                changed.append(got := _step(engine, RULESET))
-                matches += got[1]
-                if not any(c for c, _ in changed):
-                    break
-            for _ in range(ITERATIONS):
-                changed = []
-                while (c := _step(engine, "place"))[0]:
-                    changed.append(c)
-                    if _count(engine) > ENODES:
-                        break
-                changed += [_step(engine, f) for f in (*support, *families)]
-                if not m.forces:
-                    changed.append(got := _step(engine, RULESET))
-                    matches += got[1]
-                if not any(c for c, _ in changed) or _count(engine) > ENODES:
-                    break
-            while _step(engine, "place")[0] and _count(engine) < 4 * ENODES:
-                pass
-        except EggError as e:
-            return Grown(None, matches, frozenset(), str(e)[:400])
-        try:
-            numbers: dict[tuple[str, Any], int] = {}
-            g = freeze(engine, root, s.abstract.abi, s.abstract.origins, steering(s.abstract), numbers)
-        except (KeyError, StopIteration):
-            return Grown(None, matches, frozenset())
-        return Grown(g, matches, _hits(engine, m, numbers))
-
-
-def _start(engine: Engine, p: Abstract, m: Marked, base: Sequence[RuleFile]) -> int:
-    engine.send(vocabulary(), "vocabulary")
-    engine.send(loader(), "vocabulary")
-    rows = encode(p)
-    if m.forces:  # the old side shall be in no realisation
-        gone = {n for n, r in ROWS.items() if r.sort in REALISED_SORTS} | (set(REQUESTS) - {"RealGL"})
-        for n in gone:
-            rows.tables.pop(n, None)
-    engine.load(rows.tsv())
-    declared = list(dict.fromkeys(r.family for f in base for r in f.rules if r.family not in ("facts", *FAMILIES)))
-    engine.send("".join(f"(ruleset {f})" for f in declared), "rules")
-    for f in base:
-        engine.send("\n".join(f.commands), "rules")
-    engine.send(m.text, "rules")
-    engine.run("facts", saturate=True)
-    return rows.root
-
-
-def _step(engine: Engine, family: str) -> tuple[bool, int]:
-    r = engine.run(family)
-    if r.updated:
-        engine.run("facts", saturate=True)
-    return bool(r.updated), sum(r.num_matches_per_rule.values())
-
-
-def _count(engine: Engine) -> int:
-    return sum(len(f.rows) for n, f in engine.egraph.freeze().functions.items() if n in ROWS and ROWS[n].sort in REALISED_SORTS)
-
-
-def _hits(engine: Engine, m: Marked, numbers: Mapping[tuple[str, Any], int]) -> frozenset[tuple[Any, ...]]:
-    """(constructor, labels, position, attributes, children) of every node that a match made; children by class number."""
-    r = _Reader(engine)
-    read: dict[str, Callable[[Any], Any]] = {
-        "L": r.labels, "Path": r.paths.get, "String": r.string, "i64": r.int, "IX": r.ix.get, "IXL": r.ixl.get,
-    }  # fmt: skip
-    out = set()
-    for relation, op in m.marks.items():
-        fields = ROWS[op].fields
-        for row in r.rows(relation):
-            held: dict[str, list[Any]] = {"L": [None], "Path": [None], "attr": [], "kid": []}
-            for f, v in zip(fields, row.inputs, strict=True):
-                if f in ("L", "Path"):
-                    held[f] = [read[f](v)]
-                elif f in read:
-                    held["attr"].append(str(read[f](v)))
-                elif f != "K":
-                    held["kid"].append(numbers.get((f, v), -1))
-            out.add((op, held["L"][0], held["Path"][0], tuple(held["attr"]), tuple(held["kid"])))
-    return frozenset(out)
-
-
-def _key(n: ENode) -> tuple[Any, ...]:
-    attrs = [a for a, f in zip(n.attrs, [f for f in ROWS[n.op].fields if f in ("String", "i64", "IX", "IXL", "K")]) if f != "K"]
-    return n.op, n.labels, n.path, tuple(map(str, attrs)), n.kids
-
-
-# ------------------------------------------------------------------------------------------------ candidates
 class Sampler:
     """Random acyclic selections that go through nodes of `hits` where they can."""
 
     def __init__(self, g: FrozenGraph, hits: frozenset[tuple[Any, ...]]) -> None:
         self.g = g
-        self.hit = {(c, j) for c, ns in enumerate(g.classes) for j, n in enumerate(ns) if hits and _key(n) in hits}
+        self.hit = {(c, j) for c, ns in enumerate(g.classes) for j, n in enumerate(ns) if hits and key_of(n) in hits}
         users: dict[int, list[int]] = {}
         for c, ns in enumerate(g.classes):
             for n in ns:
@@ -367,7 +260,7 @@ def try_rule(
     wanted: int = 6,
 ) -> Trial:
     """Grow, draw, judge. Stops at a failure that refutes."""
-    g = grow(s, m, base, families, support)
+    g = grow(s.abstract, m, base, families, support)
     t = Trial(s.kernel.name, g.matches, hits=g.hits)
     if g.matches and not s.inputs:  # nothing to run it on
         return Trial(s.kernel.name)

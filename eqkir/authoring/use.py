@@ -18,6 +18,8 @@ from eqkir.rules.load import read
 
 @dataclass(frozen=True, slots=True)
 class Use:
+    """Where a rule was used."""
+
     kernel: str
     matches: dict[str, int]  # of the file's rules
     changed: bool = False

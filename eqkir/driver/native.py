@@ -13,6 +13,7 @@ from eqkir.base.diagnostics import Diagnostic, EqkirError, fail
 from eqkir.driver import codes, numeric, pool, programs
 from eqkir.driver.chain import Chain
 from eqkir.driver.checks import array_of
+from eqkir.driver.edges import edge_cases
 from eqkir.driver.guards import Guarded
 from eqkir.driver.job import kernel_of, record, unexpected
 from eqkir.driver.options import Options
@@ -127,6 +128,7 @@ def check(file: str, kernel: str, kir: str, program_text: str, built: Built, opt
     v = numeric.check(
         chain.kernel, program, chain.constexprs, chain.extents, options.seed, engine(p.spell(program), built, options.seed),
         numeric.scalar_steps(chain.initial), permit=options.permit, described=options.described(chain.kernel.name),
+        further=edge_cases(chain.kernel, program, chain.extents, options.seed),
     )  # fmt: skip
     details = {**v.to_json(), "seconds": time.perf_counter() - start}
     return v.ok, details, "; ".join(v.mistakes) or "no case could be compared"

@@ -6,10 +6,13 @@ the kernel on a copy of the arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from eqkir.base.diagnostics import EqkirError
 from eqkir.base.expr import evaluate
@@ -59,12 +62,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Case:
+    """`spaced`: a view that lies in a layout with gaps, beside what `variant` says."""
+
     symbols: dict[str, int]
     variant: str
     seed: int
+    spaced: str = ""
 
     def __str__(self) -> str:
-        return f"{', '.join(f'{k}={v}' for k, v in self.symbols.items())} {self.variant}"
+        words = f"{', '.join(f'{k}={v}' for k, v in self.symbols.items())} {self.variant}"
+        return f"{words}, {self.spaced} spaced" if self.spaced else words
 
 
 def fitting(s: Symbol, n: int) -> int:
@@ -86,10 +93,10 @@ def _classes(kernel: Kernel) -> dict[str, str]:
 def assignment(kernel: Kernel, pinned: Mapping[str, int], pattern: Sequence[int]) -> dict[str, int]:
     """Extents from a pattern, beyond its end 2; declared equalities hold, pinned symbols keep their value."""
     values = {s.id: pattern[k] if k < len(pattern) else 2 for k, s in enumerate(kernel.symbols)}
-    return _fitted(kernel, pinned, values)
+    return fitted(kernel, pinned, values)
 
 
-def _fitted(kernel: Kernel, pinned: Mapping[str, int], values: Mapping[str, int]) -> dict[str, int]:
+def fitted(kernel: Kernel, pinned: Mapping[str, int], values: Mapping[str, int]) -> dict[str, int]:
     same = _classes(kernel)
     row = {s.id: fitting(s, values[same[s.id]]) for s in kernel.symbols}
     return row | {k: v for k, v in pinned.items() if k in row}
@@ -100,7 +107,7 @@ def assignments(kernel: Kernel, pinned: Mapping[str, int]) -> list[dict[str, int
     rows = [assignment(kernel, pinned, p) for p in PATTERNS]
     names = [s.id for s in kernel.symbols]
     for z in dict.fromkeys(_classes(kernel).values()):
-        rows.append(_fitted(kernel, pinned, {s: 0 if s == z else PATTERNS[1][k % len(PATTERNS[1])] for k, s in enumerate(names)}))
+        rows.append(fitted(kernel, pinned, {s: 0 if s == z else PATTERNS[1][k % len(PATTERNS[1])] for k, s in enumerate(names)}))
     return [r for i, r in enumerate(rows) if r not in rows[:i]]
 
 
@@ -116,7 +123,7 @@ def bounded(kernel: Kernel, pinned: Mapping[str, int], row: dict[str, int], step
     """The extents, the largest ones halved (rounding up) until the kernel takes few enough steps or nothing can shrink."""
     while steps(row) > MAX_STEPS:
         largest = max((v for k, v in row.items() if k not in pinned), default=0)
-        new = _fitted(kernel, pinned, {k: -(-v // 2) if v == largest else v for k, v in row.items()})
+        new = fitted(kernel, pinned, {k: -(-v // 2) if v == largest else v for k, v in row.items()})
         if new == row:
             break
         row = new
@@ -135,15 +142,17 @@ def cases(kernel: Kernel, pinned: Mapping[str, int], seed: int, steps: Steps) ->
 
 def check(
     kernel: Kernel, program: Program, constexprs: Mapping[str, Any], pinned: Mapping[str, int], seed: int, engine: Engine, steps: Steps,
-    stop: int = 3, permit: Collection[str] = (), described: Described = (None, None),
+    stop: int = 3, permit: Collection[str] = (), described: Described = (None, None), further: Iterable[Case] = (),
 ) -> Verdict:  # fmt: skip
-    """Compare an engine with the reference's envelope, under the permissions `permit`, on all cases; at most `stop` mistakes are
-    collected. `described`: scalars and entries of `kir.input_data` that the caller knows."""
+    """Compare an engine with the reference's envelope, under the permissions `permit`, on all cases and `further` ones; at most `stop`
+    mistakes are collected. `described`: scalars and entries of `kir.input_data` that the caller knows."""
     v = Verdict()
     if large(kernel, pinned):
         pinned = {}
-    for c in cases(kernel, pinned, seed, steps):
+    for c in chain(cases(kernel, pinned, seed, steps), further):
         args = make_inputs(kernel, c.symbols, c.seed, c.variant, constexprs, *described)
+        if c.spaced:
+            args = {k: spaced(a) if k == c.spaced and lies_alone(a, args) else a for k, a in args.items()}
         if not holds(program, c.symbols, args):
             v.unmet += 1
             continue
@@ -164,6 +173,20 @@ def check(
         if len(v.mistakes) >= stop:
             break
     return v
+
+
+def lies_alone(a: ViewArg, args: Mapping[str, Any]) -> bool:
+    """Whether no other view has this memory."""
+    return not any(isinstance(x, ViewArg) and x is not a and np.shares_memory(x.memory, a.memory) for x in args.values())
+
+
+def spaced(a: ViewArg) -> ViewArg:
+    """The same contents with a gap behind every element; what lies in the gaps counts as unwritten."""
+    strides = tuple(2 * prod(max(1, n) for n in a.shape[k + 1 :]) for k in range(len(a.shape)))
+    memory = np.zeros(2 * max(1, prod(a.shape)) + 3, a.memory.dtype)
+    out = ViewArg(memory, 1, a.shape, strides)
+    out.array()[...] = a.array()
+    return out
 
 
 def holds(program: Program, symbols: Mapping[str, int], args: Mapping[str, Any]) -> bool:

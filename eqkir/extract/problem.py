@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
+from eqkir.extract.components import components
 from eqkir.extract.graph import FrozenGraph, Selection
 from eqkir.extract.labels import Floats
 from eqkir.extract.rows import Row
@@ -42,7 +43,8 @@ class Problem:
     @cached_property
     def components(self) -> list[list[int]]:
         """Strongly connected components of the classes reachable from the root, children first; classes ascend in each."""
-        return _components(self.graph)
+        kids = dict(enumerate(tuple(dict.fromkeys(k for n in ns for k in n.kids)) for ns in self.graph.classes))
+        return components(kids, [self.graph.root])
 
     @cached_property
     def cyclic(self) -> frozenset[int]:
@@ -111,41 +113,3 @@ class Problem:
             ready = nxt
         self._ranks[row] = rank
         return rank
-
-
-def _components(g: FrozenGraph) -> list[list[int]]:
-    """Tarjan's algorithm, iterative; components come out children first."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on: set[int] = set()
-    out: list[list[int]] = []
-    kids = [tuple(dict.fromkeys(k for n in ns for k in n.kids)) for ns in g.classes]
-    work: list[tuple[int, int]] = [(g.root, 0)]
-    while work:
-        c, i = work.pop()
-        if i == 0:
-            index[c] = low[c] = len(index)
-            stack.append(c)
-            on.add(c)
-        for j in range(i, len(kids[c])):
-            k = kids[c][j]
-            if k not in index:
-                work += [(c, j + 1), (k, 0)]
-                break
-            if k in on:
-                low[c] = min(low[c], index[k])
-        else:
-            if low[c] == index[c]:
-                comp = []
-                while True:
-                    d = stack.pop()
-                    on.discard(d)
-                    comp.append(d)
-                    if d == c:
-                        break
-                out.append(sorted(comp))
-            if work:
-                p = work[-1][0]
-                low[p] = min(low[p], low[c])
-    return out

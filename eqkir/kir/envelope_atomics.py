@@ -23,6 +23,8 @@ from eqkir.kir.reference_ops import to_shape
 
 #: how several points update an element: in one way, or in several, whose order matters
 CONTESTED, MIXED = 1, 2
+#: who has got an old value of an element, by whatever operation
+OBSERVED = "atomic, observed"
 
 
 def pointwise(fn: str, x: Num, y: Num) -> Num:
@@ -38,18 +40,20 @@ def _meeting(m: Enveloper, t: Target, kind: str, observed: bool) -> tuple[Array,
     """By element of an atomic operation: updated by several points, so in more than one way, and touched before by this parallel.
 
     What is found out too late (a point comes after the old values were handed out) makes another evaluation necessary. `observed`:
-    the operation's results are used.
+    the operation's results are used; the elements that it hands out are contested by later updates of other points, too.
     """
     alloc = t.r.allocation
     cells = t.access.cells()
     before = np.zeros(cells.shape, bool)
     for level in m.levels:
         for other, (_, high) in alloc.touched.get(level, {}).items():
-            before |= (high[cells] >= 0) & (other != "atomic load")
+            before |= (high[cells] >= 0) & (other not in ("atomic load", OBSERVED))
     m.note(t.r, t.access, f"atomic {kind}")
+    if observed:
+        m.note(t.r, t.access, OBSERVED)
     mark = np.zeros(cells.shape, np.int8)
     for level in m.levels:
-        table = {k: v for k, v in alloc.touched[level].items() if k.startswith("atomic")} if cells.size else {}
+        table = {k: v for k, v in alloc.touched[level].items() if k.startswith("atomic") and k != OBSERVED} if cells.size else {}
         if not table:
             continue
         low = np.minimum.reduce([v[0][cells] for v in table.values()])
@@ -57,7 +61,8 @@ def _meeting(m: Enveloper, t: Target, kind: str, observed: bool) -> tuple[Array,
         updates = [k for k in table if k != "atomic load"]
         touching = np.sum([table[k][1][cells] >= 0 for k in updates], 0) if updates else np.zeros(cells.shape, int)
         shared = (low != high) & (touching > 0)
-        mark = np.maximum(mark, np.where(shared & (touching > 1), MIXED, np.where(shared & observed, CONTESTED, 0)).astype(np.int8))
+        seen = alloc.touched[level][OBSERVED][1][cells] >= 0 if OBSERVED in alloc.touched[level] else np.zeros(cells.shape, bool)
+        mark = np.maximum(mark, np.where(shared & (touching > 1), MIXED, np.where(shared & seen, CONTESTED, 0)).astype(np.int8))
     table_ = m.contested.get(alloc.name, np.zeros(0, np.int8))
     if table_.size < alloc.size:
         table_ = np.concatenate([table_, np.zeros(alloc.size - table_.size, np.int8)])

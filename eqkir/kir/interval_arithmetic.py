@@ -37,15 +37,18 @@ def add(x: Num, y: Num) -> Num:
     if opposite.any():
         sure = opposite & (xl == xh) & (yl == yh)
         nan, amb = both(nan, sure), both(amb, opposite & ~sure)
+    certain = known(x) & known(y)
     for s, o in ((x, y), (y, x)):
-        if s.start is not None:
+        if s.start is not None and s.start.n == 0:  # started at the other operand and nothing added: that operand, -0.0 too
+            certain &= ~((o.lo == 0) & np.signbit(o.lo))
+        elif s.start is not None:
             t = s.start
             slack = gamma(t.n + 1, unit(x.dtype)) * (t.size + np.maximum(np.abs(o.lo), np.abs(o.hi)))
             wide = np.isfinite(slack)
             lo = np.where(wide, np.minimum(lo, t.lo + o.lo - slack), lo)
             hi = np.where(wide, np.maximum(hi, t.hi + o.hi + slack), hi)
     fused = x.raw is not None or y.raw is not None
-    return finish(x.dtype, lo, hi, known(x) & known(y), nan, amb, direct=fused)
+    return finish(x.dtype, lo, hi, certain, nan, amb, direct=fused)
 
 
 def neg(x: Num) -> Num:

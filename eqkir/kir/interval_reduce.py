@@ -138,7 +138,8 @@ def contract(a: Num, b: Num, acc: str, zero_products: bool = False) -> Num:
         return Num(acc, v, v, None, amb)
     k, fmt = a.shape[-1], FORMATS[acc]
     if k == 0:
-        return exact(np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), NUMPY[acc]))
+        none = exact(np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), NUMPY[acc]))
+        return replace(none, start=Start(none.lo, none.hi, none.lo, 0))
     wide, u = wide_float(acc)
     (ca, ra, oa), (cb, rb, ob) = _centre(a), _centre(b)
     mid = np.matmul(ca.astype(wide), cb.astype(wide))

@@ -23,13 +23,12 @@ import numpy as np
 
 from eqkir.base.diagnostics import fail, register
 from eqkir.extract.cost import Contract, Cost, CostModel, Part, Weights, cost_model
-from eqkir.extract.cost.reach import segment_labels
+from eqkir.extract.cost.simple import weighed
 from eqkir.extract.cost.walk import Shape, visits
-from eqkir.extract.features import CONTRACTS, FREE, function
-from eqkir.extract.graph import FrozenGraph
+from eqkir.extract.features import CONTRACTS, function
+from eqkir.extract.graph import ENode, FrozenGraph
 from eqkir.extract.labels import Bools, Floats, LabelTable
 from eqkir.program.abi import Abi
-from eqkir.program.dag import FN
 from eqkir.program.model import Carry, Let, Program
 from eqkir.targets import Machine
 
@@ -63,22 +62,12 @@ class FunctionModel:
         return np.broadcast_to(out, np.shape(lanes))
 
     def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Machine, legal: Bools) -> Weights:
-        w: Floats = np.zeros((graph.enodes, table.n))
-        scale: dict[int, Floats] = {}
-        segments = segment_labels(graph)
-        e = 0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for c, ns in enumerate(graph.classes):
-                for j, n in enumerate(ns):
-                    if n.op == "Seg":
-                        scale[e] = np.nan_to_num(table.product("pieces", segments[c, j]), nan=1.0, posinf=1.0)
-                    elif n.op not in FREE and n.path != FN:
-                        labels = n.labels or ()
-                        lanes = np.nan_to_num(table.product("lanes", labels), nan=1.0, posinf=1e15)
-                        trips = np.nan_to_num(table.trips(n.path, labels), nan=1.0, posinf=1e15)
-                        w[e] = self._call(n.op.removeprefix("F"), function(n), lanes, trips)
-                    e += 1
-        return Weights(w, scale)
+        def cost(n: ENode, lanes: Floats, trips: Floats) -> Floats:
+            known = [np.nan_to_num(x, nan=1.0, posinf=1e15) for x in (lanes, trips)]
+            out: Floats = self._call(n.op.removeprefix("F"), function(n), *known)
+            return out
+
+        return weighed(graph, table, cost)
 
     def program(self, program: Program, target: Machine, shapes: Mapping[str, int]) -> Cost:
         shape = Shape(program, shapes)

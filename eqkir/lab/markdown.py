@@ -14,6 +14,7 @@ def percent(x: float) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table: `head` and rows of as many texts."""
     lines = ["| " + " | ".join(r) + " |" for r in rows]
     return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *lines]) + "\n"
 

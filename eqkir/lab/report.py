@@ -161,10 +161,11 @@ def _more(folder: Path, out: Path) -> Iterable[str]:
         yield _figure(out, "correlation", "Cost and measured time", series, Axis("cost", True), Axis("measured ms", True))
     if rows := read(folder / "scaling.csv"):
         from eqkir.lab.scaling import table_of as scaling_table
+        from eqkir.lab.scaling import taken
 
         names = sorted({r["what"] for r in rows})
-        series = [Series(n, [(float(r["enodes"]), float(r["cpu_seconds"]), r["kernel"]) for r in rows if r["what"] == n]) for n in names]
-        yield _figure(out, "growth", "Growing e-graphs", series, Axis("e-nodes", True), Axis("CPU seconds", True))
+        series = [Series(n, [(float(r["enodes"]), taken(r), r["kernel"]) for r in rows if r["what"] == n and r["enodes"]]) for n in names]
+        yield _figure(out, "growth", "Growing e-graphs", series, Axis("e-nodes", True), Axis("seconds", True))
         head, lines = scaling_table(rows)
         yield table(head, [[escape(c) for c in r] for r in lines])
 

@@ -14,9 +14,7 @@ from eqkir.program.abi import (
     traversal,
 )
 from eqkir.program.model import Let, Loop, Program, Store, order_labels
-from eqkir.program.ops import (
-    ORDERS,
-)
+from eqkir.program.ops import ORDERS
 from eqkir.program.verify_scope import Phase, Report
 
 
@@ -119,6 +117,7 @@ def check_labels(phase: Phase, say: Report) -> None:
 
 
 def exists(program: Program, label: str) -> bool:
+    """Whether a label is one of its axis."""
     return _well_formed(label) and axis_of(label) in program.axis and label in program.axis[axis_of(label)].labels
 
 

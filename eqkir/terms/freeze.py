@@ -31,7 +31,7 @@ class _Key:
         return hash(self.value)
 
 
-class _Reader:
+class Reader:
     def __init__(self, engine: Engine) -> None:
         self.eg = engine.egraph
         self.fns = self.eg.freeze().functions
@@ -231,7 +231,7 @@ def freeze(
 
     Raises KeyError when the program has no complete candidate (P0 is one, so a well-formed session always has).
     """
-    r = _Reader(engine)
+    r = Reader(engine)
     top = next(x.output for x in r.rows("NSGL") if r.int(x.inputs[0]) == root)
     classes = _reach(_productive(r.classes()), ("SGL", top))
     colour = _colours(classes)
@@ -270,7 +270,7 @@ def freeze(
     return g
 
 
-def _steer(r: _Reader, number: dict[Class, int], steer: dict[int, str]) -> dict[int, tuple[str, ...]]:
+def _steer(r: Reader, number: dict[Class, int], steer: dict[int, str]) -> dict[int, tuple[str, ...]]:
     """Tokens by realised class: those of the abstract values that it was asked for as."""
     tokens: dict[Any, set[str]] = {}
     for x in r.rows("NV"):
@@ -285,7 +285,7 @@ def _steer(r: _Reader, number: dict[Class, int], steer: dict[int, str]) -> dict[
     return {c: tuple(sorted(out[c])) for c in sorted(out)}
 
 
-def _origins(r: _Reader, number: dict[Class, int], origins: dict[int, str]) -> list[str]:
+def _origins(r: Reader, number: dict[Class, int], origins: dict[int, str]) -> list[str]:
     name: dict[Any, str] = {}
     for x in sorted(r.rows("NV"), key=lambda x: r.int(x.inputs[0])):
         i = r.int(x.inputs[0])

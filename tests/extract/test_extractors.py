@@ -147,7 +147,7 @@ def test_worst_is_the_largest_on_trees() -> None:
 
 def test_unknown_extractor() -> None:
     with pytest.raises(EqkirError) as e:
-        extract(problem(graph((node(),)), [1]), "ilp")
+        extract(problem(graph((node(),)), [1]), "no-such")
     assert e.value.diagnostics[0].code == "EQK-EXTRACT-EXTRACTOR" and "greedy-dag" in e.value.diagnostics[0].accepted
 
 

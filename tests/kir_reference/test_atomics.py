@@ -84,6 +84,22 @@ def test_old_values_of_elements_that_several_touch_are_in_doubt() -> None:
     assert e["Y"].value.tolist() == [7, 8]
 
 
+@pytest.mark.parametrize("read", ["atomic_load", "atomic_min"])
+def test_an_old_value_is_in_doubt_where_another_point_updates_later_and_looks_at_nothing(read: str) -> None:
+    """Each point gets an old value first, then updates the element without asking what was there."""
+    own = {} if read == "atomic_load" else {"value": "x"}
+    body = [
+        op("load", "j", view="I", coords=["i"]), op("load", "x", view="X", coords=["i"]), op(read, "old", view="Y", coords=["j"], **own),
+        op("store", view="O", coords=["i"], value="old"), op("atomic_min", view="Y", coords=["j"], value="x"),
+    ]  # fmt: skip
+    params = [view(n, "in", "i32", "N") for n in "IX"] + [view("Y", "inout", "i32", "B"), view("O", "out", "i32", "N")]
+    k = kernel(params, [op("domain", "d", end="N"), op("parallel", domains=["d"], body=region("i", body))], "N B")
+    made = {"I": [3, 1, 1], "X": [-8, -4, -3], "Y": [0, -1, 2, -2], "O": [0] * 3}
+    e = within(k, {n: ViewArg.of(np.asarray(v, np.int32)) for n, v in made.items()})
+    assert e["O"].ambiguous.tolist() == [False, True, True] and e["O"].value[0] == -2
+    assert e["Y"].value.tolist() == [0, -4, 2, -8]
+
+
 def test_special_values_in_sums_of_any_order() -> None:
     k = scatter("scatter_reduce", "f32", True, fn="add")
     rng = np.random.default_rng(5)

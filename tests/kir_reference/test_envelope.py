@@ -171,6 +171,16 @@ def test_a_contraction_may_start_at_the_addend() -> None:
     assert rejects(e, s) == 0
 
 
+def test_a_contraction_of_no_members_that_starts_at_the_addend_is_the_addend() -> None:
+    c = np.asarray([-0.0, 0.0, 1.5, -3e-45, 1e30], np.float32)
+    k = gemm("f32", bias=True)
+    e = legal(k, arguments(k, (2, 5), A=np.zeros((2, 0), np.float32), W=np.zeros((0, 5), np.float32), C=c))
+    assert (e.bound == 0).all() and (e.value == c).all()
+    assert rejects(e, np.broadcast_to(c, (2, 5))) == rejects(e, np.broadcast_to(c + np.float32(0), (2, 5))) == 0
+    other = np.broadcast_to(np.where(c == 0, -c, np.nextafter(c, np.float32(9))), (2, 5))
+    assert rejects(e, other.astype(np.float32)) == 2 * 4  # -0.0 may be +0.0, +0.0 may not be -0.0
+
+
 def test_exact_data_gives_exact_results() -> None:
     k = pointwise({"A": "f32", "B": "f32"}, "f32", [op("binary", "r", fn="div", x="x_A", y="x_B")], "r")
     rng = np.random.default_rng(4)

@@ -155,15 +155,20 @@ def test_waiting_workers_take_no_time(folder: Path) -> None:
     assert float(out) < 0.1
 
 
-@pytest.fixture(scope="module")
-def control() -> Any:
-    """Read and write the control word of SSE arithmetic."""
+def control_module() -> Built:
+    """Functions that read and write the control word of SSE arithmetic."""
     text = (
         '@export\ndef kt_get() abi("C") -> Int32:\n    var v = Int32(0)\n'
         '    llvm_intrinsic["llvm.x86.sse.stmxcsr", NoneType](Pointer(to=v))\n    return v\n\n\n'
         '@export\ndef kt_put(x: Int32) abi("C"):\n    var v = x\n    llvm_intrinsic["llvm.x86.sse.ldmxcsr", NoneType](Pointer(to=v))\n'
     )
-    built: Built = build_one(Module("control", text), "native")
+    return build_one(Module("control", text), "native")
+
+
+@pytest.fixture(scope="module")
+def control() -> Any:
+    """Read and write the control word of SSE arithmetic."""
+    built = control_module()
     library = ctypes.CDLL(str(built.library))
     get, put = getattr(library, built.symbol("kt_get")), getattr(library, built.symbol("kt_put"))
     get.restype, get.argtypes, put.restype, put.argtypes = ctypes.c_int32, [], None, [ctypes.c_int32]
@@ -189,6 +194,35 @@ def test_results_do_not_depend_on_the_callers_floating_point_mode(folder: Path, 
     finally:
         put(before)
     assert after & ~0x3F == mode & ~0x3F and np.array_equal(y, want)
+
+
+@pytest.mark.parametrize("mode", [0x9FC0, 0x8040 | 0x1F80 | 0x6000])
+def test_threads_that_start_under_another_mode_compute_the_same(folder: Path, mode: int) -> None:
+    """The caller flushes and truncates when it starts the pool's threads, which inherit that, and between all calls; each of many tasks is
+    right, whichever thread runs it."""
+    built = control_module()
+    out = child(
+        f"""
+        import ctypes
+        library = ctypes.CDLL({str(built.library)!r})
+        put, get = library[{built.symbol("kt_put")!r}], library[{built.symbol("kt_get")!r}]
+        """
+        + """
+        x = np.random.default_rng(0).standard_normal(4096).astype(np.float32)
+        small = x * np.array([16], np.uint32).view(np.float32)
+        want = small * np.float32(8.507059173023462e37) + x / np.float32(3)
+        put(MODE)
+        k = load(folder + "/sums"); ys = [np.zeros_like(x) for _ in range(50)]
+        for y in ys:
+            k(x, y)
+        after = get(); put(0x1F80)
+        assert len(os.listdir("/proc/self/task")) >= 4
+        assert all(np.array_equal(y, want) for y in ys)
+        print(after & ~0x3F == MODE & ~0x3F)
+        """.replace("MODE", str(mode)),
+        folder, EQKIR_NUM_THREADS="4", OPENBLAS_NUM_THREADS="1",
+    )  # fmt: skip
+    assert out.split() == ["True"]
 
 
 def test_a_hundred_thousand_calls_leak_nothing(folder: Path) -> None:

@@ -26,13 +26,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eqkir.base.diagnostics import EqkirError
+from eqkir.cli.optimize import read_inputs
 from eqkir.driver import pool, programs
-from eqkir.driver.native import engine
+from eqkir.driver.native import check
+from eqkir.driver.options import Options
 from eqkir.emit.mojo.build import Built, Module, build
-from eqkir.kir.memory import clone
-from tests.matrix.cells import Cell, Subject, judge
+from tests.matrix.cells import CORPUS, ROOT, Subject
 
 TARGET: Final = "mojo:native"
+SHAPES: Final = ROOT / "tests" / "corpus_shapes.json"
 #: seconds that all launches of one mutant may take
 SECONDS: Final = 60.0
 _FLIP: Final = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt", "eq": "ne", "ne": "eq"}
@@ -178,15 +180,7 @@ def artifact_cpu(subject: Subject) -> str:
 
 
 def launches(name: str, text: str, built: Built) -> str:
-    """The first mistake of native code over all cases and shapes past the program's blocks, or "". In a worker."""
-    subject = Subject(name, TARGET)
-    program = programs.loads(text)
-    artifact: Any = subject.base.provider.spell(program)
-    for i, case in enumerate([*subject.stretched(program)[:8], *subject.cases()]):
-        if made := subject.case(case):
-            args, expected = made
-            cell, go = Cell(name, ""), engine(artifact, built, i)
-            judge(cell, case, expected, lambda a=args, g=go, c=case: g(clone(a), dict(c.symbols)))  # type: ignore[misc]
-            if cell.faults:
-                return cell.faults[0]
-    return ""
+    """The first mistake that ``--check native`` finds, or "". In a worker."""
+    file = CORPUS / f"{name}.json"
+    ok, _, message = check(str(file), name, file.read_text(), text, built, Options(target=TARGET, inputs=read_inputs(SHAPES)))
+    return "" if ok else message

@@ -27,8 +27,8 @@ def soundness() -> tuple[bool, str]:
         wrong = json_lines(eqkir("rules", "check", "tests/rules/wrong", "-j", 2, "--json", "-o", d).stdout)
     refuted = [r for r in wrong if r["verdict"] == "refuted"]
     replays = sum(len(r.get("counterexample", ())) >= 3 for r in refuted)
-    good = set(rules) <= {"proved", "tested"} and len(refuted) == len(wrong) >= WRONG and minutes <= MINUTES
-    good &= set(conditions) <= {"refuted", "binds"}
+    good = bool(rules) and set(rules) <= {"proved", "tested"} and len(refuted) == len(wrong) == replays >= WRONG and minutes <= MINUTES
+    good &= bool(conditions) and set(conditions) <= {"refuted", "binds"}
     figure = f"{dict(rules)} in {minutes:.1f} min; wrong rules refuted {len(refuted)} of {len(wrong)}, {replays} replay; "
     return good, figure + f"deleted conditions {dict(conditions)}" + (f": {listed[:1500]}" if listed else "")
 

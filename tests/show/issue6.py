@@ -70,7 +70,7 @@ def proved() -> tuple[bool, str]:
     found = [g for g in groups(read(folder / "cells.csv")) if g.instance in names and g.model == "roofline"]
     closed = [g for g in found if g.closed]
     line = "; ".join(f"{g.instance} {percent(_gap(g, 'greedy-dag'))}{'' if g.closed else f' (open {percent(g.open_gap)})'}" for g in found)
-    return r.returncode == 0 and len(found) == len(names), f"{len(closed)} of {len(found)} proved; greedy-dag's gap: {line}"
+    return r.returncode == 0 and len(found) == len(names) == NAMED, f"{len(closed)} of {len(found)} proved; greedy-dag's gap: {line}"
 
 
 def _gap(g: Group, extractor: str) -> float:

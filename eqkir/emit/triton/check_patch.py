@@ -1,5 +1,6 @@
 """Repairs of Triton's interpreter (3.6 to 3.9): bf16 and 8-bit float arithmetic through ml_dtypes, fused multiply-add with one rounding,
-NaN rules of maximum and minimum, the device library in numpy, tree-shaped custom reductions, checked addresses, numpy >= 2.4.
+NaN rules of maximum and minimum, loads filled with -0.0, the device library in numpy, tree-shaped custom reductions, checked addresses,
+numpy >= 2.4.
 
 Only a process with ``TRITON_INTERPRET=1`` imports this, before any emitted module.
 """
@@ -13,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import triton.language as tl
+import triton.language.semantic as semantic
 import triton.runtime.interpreter as interp
 from triton.language.extra import libdevice
 
@@ -29,6 +31,7 @@ Handle = interp.TensorHandle
 Builder = interp.InterpreterBuilder
 _np_dtype, _memory = interp._get_np_dtype, interp._interpreter
 _patch_tensor, _fp_to_fp = interp._patch_lang_tensor, Builder.create_fp_to_fp
+_load, _masked_load = semantic.TritonSemantic.load, Builder.create_masked_load
 
 
 def np_dtype(t: Any) -> Any:
@@ -181,6 +184,24 @@ class Memory:
         return _memory.atomic_rmw(op, p, v, m, sem)
 
 
+_filling: list[Any] = []  # what the load under way puts where its mask is false, if that is one number
+
+
+def load(self: Any, ptr: Any, mask: Any, other: Any, *rest: Any, **named: Any) -> Any:
+    """A scalar `other` is asked for its truth there, so that -0.0 would be left out and +0.0 read."""
+    _filling.append(other.handle if isinstance(other, tl.tensor) and not other.type.is_block() else None)
+    try:
+        return _load(self, ptr, mask, other, *rest, **named)
+    finally:
+        _filling.pop()
+
+
+def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any, **named: Any) -> Any:
+    if other is None and _filling and _filling[-1] is not None:
+        other = cast(self, _filling[-1], ptrs.get_element_ty())
+    return _masked_load(self, ptrs, mask, other, *rest, **named)
+
+
 # ------------------------------------------------------------------------------------------------ reductions
 def _tensor(a: Array, t: Any) -> Any:
     a = np.ascontiguousarray(a)
@@ -295,6 +316,8 @@ def install() -> None:
     Builder.cast_impl = cast
     Builder.create_fp_to_fp = fp_to_fp
     Builder.create_fma = fma
+    Builder.create_masked_load = masked_load
+    semantic.TritonSemantic.load = load
     Builder.create_dot = dot
     Builder.create_fneg = fneg
     for op in ("create_sdiv", "create_udiv", "create_srem", "create_urem"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from eqkir.extract.cost.model import Contract, Cost, Part, Weights, register_mod
 from eqkir.extract.cost.reach import segment_labels
 from eqkir.extract.cost.walk import Shape, visits
 from eqkir.extract.features import CONTRACTS, FREE, function
-from eqkir.extract.graph import FrozenGraph
+from eqkir.extract.graph import ENode, FrozenGraph
 from eqkir.extract.labels import Bools, Floats, LabelTable
 from eqkir.program.abi import Abi
 from eqkir.program.dag import FN
@@ -36,6 +36,24 @@ class NodeCount:
         return Cost(sum(p.cost for p in parts), tuple(parts))
 
 
+def weighed(graph: FrozenGraph, table: LabelTable, cost: Callable[[ENode, Floats, Floats], Floats]) -> Weights:
+    """Weights of a function of each e-node that computes: it is given lanes and executions by row (NaN or infinite where a label has no
+    value) and gives costs by row. A segment multiplies its body by its instances."""
+    w: Floats = np.zeros((graph.enodes, table.n))
+    scale: dict[int, Floats] = {}
+    segments = segment_labels(graph)
+    e = 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for c, ns in enumerate(graph.classes):
+            for j, n in enumerate(ns):
+                if n.op == "Seg":
+                    scale[e] = np.nan_to_num(table.product("pieces", segments[c, j]), nan=1.0, posinf=1.0)
+                elif n.op not in FREE and n.path != FN:
+                    w[e] = cost(n, table.product("lanes", n.labels or ()), table.trips(n.path, n.labels or ()))
+                e += 1
+    return Weights(w, scale)
+
+
 class WeightedOps:
     """Issue slots times lanes times executions over all instances."""
 
@@ -43,22 +61,11 @@ class WeightedOps:
     contract = Contract(additive=True, monotone=True, unit="slots")
 
     def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Machine, legal: Bools) -> Weights:
-        w = np.zeros((graph.enodes, table.n))
-        scale: dict[int, Floats] = {}
-        segments = segment_labels(graph)
-        e = 0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for c, ns in enumerate(graph.classes):
-                for j, n in enumerate(ns):
-                    if n.op == "Seg":
-                        scale[e] = np.nan_to_num(table.product("pieces", segments[c, j]), nan=1.0, posinf=1.0)
-                    elif n.op not in FREE and n.path != FN:
-                        slots = 2.0 if n.op in CONTRACTS else target.slots(function(n))
-                        w[e] = np.nan_to_num(
-                            slots * table.product("lanes", n.labels or ()) * table.trips(n.path, n.labels or ()), nan=0.0, posinf=1e30
-                        )
-                    e += 1
-        return Weights(w, scale)
+        def cost(n: ENode, lanes: Floats, trips: Floats) -> Floats:
+            slots = 2.0 if n.op in CONTRACTS else target.slots(function(n))
+            return np.nan_to_num(slots * lanes * trips, nan=0.0, posinf=1e30)
+
+        return weighed(graph, table, cost)
 
     def program(self, program: Program, target: Machine, shapes: Mapping[str, int]) -> Cost:
         shape = Shape(program, shapes)

@@ -17,7 +17,8 @@ from eqkir.extract.check import check_legal
 from eqkir.extract.extractors import Candidate
 from eqkir.extract.graph import Selection
 from eqkir.extract.greedy import greedy, selection
-from eqkir.extract.labels import Floats
+from eqkir.extract.labels import Bools, Floats
+from eqkir.extract.plain.bits import members
 from eqkir.extract.plain.lower import lower
 from eqkir.extract.plain.prepare import prepare
 from eqkir.extract.plain.protocol import TOLERANCE, Clock, PlainExtractor, plain_extractor, solve
@@ -44,63 +45,78 @@ class RowOutcome:
 
 
 def bounds(p: Problem) -> Floats:
-    """A lower bound of the total under every row: the least weights of the classes that every selection contains, bodies multiplied."""
-    g, w = p.graph, p.weight
+    """A lower bound of the total under every row, from below: an alternative costs at least its weight and the dearest of its operands'
+    bounds; a segment's body, and what lies outside of segments, at least the least weights of all classes that it cannot do without."""
+    g, w, n = p.graph, p.weight, p.weight.shape[1]
     alive = np.isfinite(w).any(1)
-    least = np.array([w[p.first[c] : p.first[c] + len(ns)].min(0) if ns else np.full(w.shape[1], inf) for c, ns in enumerate(g.classes)])
-    required: dict[int, int] = {}
-    every = (1 << len(g.classes)) - 1
+    least = [w[p.first[c] : p.first[c] + len(ns)].min(0) if ns else np.full(n, inf) for c, ns in enumerate(g.classes)]
+    required = _required(p, alive)
+    segments = {c for c, ns in enumerate(g.classes) if any(p.first[c] + j in p.scale for j in range(len(ns)))}
+    outside = _outside(p, segments)
+    low: dict[int, Floats] = {}
+    none = np.zeros(n)  # also of what a class without legal alternatives "requires": everything
     for comp in p.components:
         for c in comp:
-            required[c] = every
+            low[c] = least[c]
+            if len(comp) > 1:
+                continue
+            best = np.full(n, inf)
+            for j, node in enumerate(g.classes[c]):
+                e = p.first[c] + j
+                if not alive[e] or c in node.kids:
+                    continue
+                below = np.zeros(n)
+                for k in node.kids:
+                    below = np.maximum(below, low[k])
+                if e in p.scale or c in outside:
+                    needed = 0
+                    for k in node.kids:
+                        needed |= required[k]
+                    below = np.maximum(below, sum((low.get(d, none) if d in segments else least[d] for d in members(needed)), none))
+                if e in p.scale:
+                    with np.errstate(invalid="ignore"):
+                        below = np.where(p.scale[e] > 0, p.scale[e] * below, 0.0)
+                best = np.minimum(best, w[e] + below)
+            low[c] = best
+    return np.asarray(low[g.root])
+
+
+def _required(p: Problem, alive: Bools) -> dict[int, int]:
+    """Bit set of the classes that every legal selection of a class contains; a segment stands for its body."""
+    every = (1 << len(p.graph.classes)) - 1
+    out: dict[int, int] = {}
+    for comp in p.components:
+        for c in comp:
+            out[c] = every
         changed = True
         while changed:
             changed = False
             for c in comp:
                 new = every
-                for j, n in enumerate(g.classes[c]):
-                    if alive[p.first[c] + j] and c not in n.kids:
+                for j, node in enumerate(p.graph.classes[c]):
+                    e = p.first[c] + j
+                    if alive[e] and c not in node.kids:
                         below = 0
-                        for k in n.kids:
-                            below |= required[k]
+                        for k in node.kids if e not in p.scale else ():
+                            below |= out[k]
                         new &= below
                 new |= 1 << c
-                if new != required[c]:
-                    required[c], changed = new, len(comp) > 1
-    segments = {c for c, ns in enumerate(g.classes) if any(p.first[c] + j in p.scale for j in range(len(ns)))}
-    total = np.zeros(w.shape[1])
-    outside = _outside(p, required)
-    for c in outside:
-        if c not in segments:
-            total = total + least[c]
-            continue
-        best = np.full(w.shape[1], inf)
-        for j, n in enumerate(g.classes[c]):
-            e = p.first[c] + j
-            body = 0
-            for k in n.kids:
-                body |= required[k]
-            inner = sum((least[d] for d in range(len(g.classes)) if body >> d & 1), np.zeros(w.shape[1]))
-            with np.errstate(invalid="ignore"):
-                best = np.fmin(best, w[e] + p.scale[e] * inner if e in p.scale else w[e])
-        total = total + best
-    return np.asarray(total)
+                if new != out[c]:
+                    out[c], changed = new, len(comp) > 1
+    return out
 
 
-def _outside(p: Problem, required: dict[int, int]) -> list[int]:
-    """Classes that every selection contains outside of segments: those that the root requires when segments count as leaves."""
-    g = p.graph
-    out: dict[int, set[int]] = {}
-    alive = np.isfinite(p.weight).any(1)
-    for comp in p.components:
-        for c in comp:
-            sets = []
-            for j, n in enumerate(g.classes[c]):
-                e = p.first[c] + j
-                if alive[e] and c not in n.kids:
-                    sets.append(set().union(*(out.get(k, {k}) for k in n.kids)) if e not in p.scale else set())
-            out[c] = set.intersection(*sets) | {c} if sets else {c}
-    return sorted(out[g.root])
+def _outside(p: Problem, segments: set[int]) -> set[int]:
+    """Classes that the root reaches without entering a segment, segments left out."""
+    seen, todo = {p.graph.root} - segments, [p.graph.root]
+    while todo:
+        c = todo.pop()
+        for node in p.graph.classes[c] if c not in segments else ():
+            for k in node.kids:
+                if k not in seen and k not in segments:
+                    seen.add(k)
+                    todo.append(k)
+    return seen
 
 
 def solve_rows(p: Problem, x: PlainExtractor, limit: float = 0.5, seed: int = 0, most: int | None = None) -> RowOutcome:
@@ -127,7 +143,7 @@ def solve_rows(p: Problem, x: PlainExtractor, limit: float = 0.5, seed: int = 0,
         if clock.over or (most is not None and i >= most):
             stopped = stopped or clock.over
             break
-        if proving and low[r] >= best * (1 - 1e-12):
+        if x.claims.objective in ("dag", "tree") and low[r] >= best * (1 - 1e-12):
             out.pruned += 1
             continue
         lo = lower(p, r)
