@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from eqkir.base.dtypes import itemsize
 from eqkir.base.expr import Expr, Int, Param, ceildiv, substitute
 from eqkir.cpu.builder import Builder
-from eqkir.program.abi import axis_of, parameter, step_parameter, traversal
-from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, blocks, order_labels
+from eqkir.program.abi import parameter, step_parameter, traversal
+from eqkir.program.model import Carry, Let, Loop, Program, Segment, blocks, order_labels
 
 #: bytes of carried values that one instance may hold
 HELD = 1 << 18

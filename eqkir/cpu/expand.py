@@ -21,9 +21,9 @@ from eqkir.cpu.forms import Forms, expand_supply
 from eqkir.cpu.implementations import of_let
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.loops import expand_loop
-from eqkir.cpu.rectangles import rectangle
 from eqkir.cpu.memory import expand_load, expand_store
 from eqkir.cpu.model import INDEX, STREAM_ALIGN, Alloc, Atomic, Group, Load, Op, Resource, Statement, TaskProgram, Type, Write, statements
+from eqkir.cpu.rectangles import rectangle
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Item, Let, Loop, Order, Program, Segment, Store, order_labels
 from eqkir.program.ops import label_of

@@ -88,7 +88,7 @@ CONSUMERS = {
     "l3_bytes": "extract/cost/cpu.py", "l3_bytes_per_s": "extract/cost/cpu.py", "dram_bytes_per_s": "extract/cost/cpu.py",
     "line_bytes": "extract/cost/cpu.py", "launch_ns": "extract/cost/cpu.py", "instance_ns": "extract/cost/cpu.py",
     "stream_bytes": "emit/mojo/artifact.py", "prefetch_bytes": "emit/mojo/artifact.py", "far_factor": "extract/cost/cpu.py",
-    "piece_bytes": "extract/cost/cpu.py", "l2_ways": "extract/cost/cpu.py",
+    "piece_bytes": "extract/cost/cpu.py", "l2_ways": "extract/cost/cpu_tiles.py",
 }  # fmt: skip
 
 

@@ -22,9 +22,7 @@ Extractors use an additive form of the same: executions * parts * slots, with ve
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -37,6 +35,7 @@ from eqkir.cpu.forms import Form, form_of
 from eqkir.cpu.implementations import declarations
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.cpu.memory import FETCHED
+from eqkir.extract.cost.cpu_tiles import Moved, Tiles, capacity
 from eqkir.extract.cost.model import Cost, Part, Weights
 from eqkir.extract.cost.reach import segment_labels
 from eqkir.extract.cost.strides import contiguous_axes, run_length
@@ -65,10 +64,6 @@ AHEAD = 0.4
 PAGE = 4096.0
 #: rows that can be walked along side by side as if each were alone
 STREAMS = 8.0
-#: what finding a tile in its rectangle costs
-TILE_NS = 1.0
-#: part of L2 that tiles may take together in one block of their loop
-TOGETHER = 0.75
 #: statements of a body from which decoding them is what takes time, and how much more that is
 LONG, LONG_FACTOR = 1500.0, 1.5
 
@@ -102,19 +97,6 @@ def program_cost(program: Program, target: CpuTarget, shapes: Mapping[str, int])
     return Cost(total, tuple(parts), figures, reject)
 
 
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """Bytes of one access: asked for in all, distinct, touched by one instance (`footprint`), and by one tile in one block of a loop that
-    is `cut` (`held`); `stays`: whether a cache can keep the latter."""
-
-    request: float = 0.0
-    unique: float = 0.0
-    footprint: float = 0.0
-    held: float = 0.0
-    cut: bool = False
-    stays: bool = True
-
-
 class _Segment:
     def __init__(self, program: Program, s: Segment, n: int, target: CpuTarget, shape: Shape) -> None:
         self.program, self.s, self.target, self.shape = program, s, target, shape
@@ -122,8 +104,9 @@ class _Segment:
         self.instances = shape.instances(s)
         self.owned = {axis_of(x) for x in order_labels(s.order)}
         self.slots = self.loads = self.stores = self.chain = self.statements = 0.0
-        self.bytes: dict[tuple[str, tuple[Expr, ...]], _Moved] = {}
+        self.bytes: dict[tuple[str, tuple[Expr, ...]], Moved] = {}
         self.plan = blocking(program, s)
+        self.tiles = Tiles(program, s, shape, target, self.plan)
         self.written = only_written(program, s)
         self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
         self.misfit, self.forms = "", dict[Form, None]()
@@ -134,7 +117,7 @@ class _Segment:
         for ph, layout in zip(s.phases, self.layouts, strict=True):
             self._spills(ph, layout, 1.0)
         self._held()
-        cores = min(float(target.cores), max(self.instances / self._side(lambda _: True), 1.0))
+        cores = min(float(target.cores), max(self.instances / self.tiles.side(), 1.0))
         clock = target.clock_hz / NS
         if self.statements > LONG:
             self.slots, self.loads, self.stores = (LONG_FACTOR * x for x in (self.slots, self.loads, self.stores))
@@ -144,7 +127,7 @@ class _Segment:
             self.stores / target.stores_per_clock,
             self.chain,
         ]
-        each = self._blocks() * target.instance_ns + (TILE_NS if self.plan else 0.0) + _order_ns(s.order) + self._stray()
+        each = self.tiles.instance_ns + _order_ns(s.order) + self._stray()
         work = (max(terms) + REST * (sum(terms) - max(terms))) / clock * self.instances
         core = (work + self.instances * each) / cores
         memory = self._memory(cores)
@@ -178,7 +161,7 @@ class _Segment:
         return out
 
     def _fill(self) -> float:
-        """Time of filling the forms of the segment, in ns of one core: bytes moved, and lanes taken one by one where a panel lies across."""
+        """ns of one core that filling the forms of the segment takes: bytes, and lanes taken one by one where a panel lies across."""
         out = 0.0
         for f in self.forms:
             count = self.shape.extent(axis_of(f.vector)) * self.shape.extent(axis_of(f.loop))
@@ -322,13 +305,14 @@ class _Segment:
         if store and view not in self.loaded and not (view in self.written and 0 < self.target.stream_bytes <= unique):
             run *= FETCHING
         key = (view, ixs)
-        old = self.bytes.get(key, _Moved())
-        cut = self.plan is not None and v.loops[:1] == (self.plan.loop,)
-        held = footprint * (min(1.0, self.plan.depth / self.shape.extent(self.plan.loop.axis)) if cut and self.plan else 1.0)
-        stays = form is not None or held <= self._capacity(v, view, ixs, size)
-        self.bytes[key] = _Moved(
-            old.request + request * run, max(old.unique, unique * run), max(old.footprint, footprint), max(old.held, held), cut,
-            old.stays and stays,
+        old = self.bytes.get(key, Moved(frozenset(a for e in ixs for a in coords(e))))
+        held = footprint * self.tiles.part(v)
+        touched = {a: self.shape.extent(a) for a in old.axes - self.owned}
+        touched |= {axis_of(d): self.shape.active(d) for d in v.item.dims if axis_of(d) in self.owned & old.axes}
+        room = capacity(ixs, size, tuple(self.shape.dims(view)), lambda a: touched.get(a, 1.0), self.target)
+        self.bytes[key] = Moved(
+            old.axes, old.request + request * run, max(old.unique, unique * run), max(old.footprint, footprint), max(old.held, held),
+            self.tiles.inside(v), old.stays and (form is not None or held <= room),
         )  # fmt: skip
 
     def _run(self, v: Visit, view: str, ixs: tuple[Expr, ...], size: int, footprint: float) -> float:
@@ -368,62 +352,15 @@ class _Segment:
             out *= self.shape.active(label) if a in self.owned and label else self.shape.extent(a)
         return out
 
-    def _capacity(self, v: Visit, view: str, ixs: tuple[Expr, ...], size: int) -> float:
-        """Bytes of what an instance touches that L2 can hold: pieces that lie a multiple of the size of a way apart meet in a few sets."""
-        t, named = self.target, {a for e in ixs for a in coords(e)}
-        extents = tuple(self.shape.dims(view))
-        lanes = {a: self.shape.extent(a) for a in named - self.owned} | {
-            axis_of(d): self.shape.active(d) for d in v.item.dims if axis_of(d) in self.owned & named
-        }
-        piece = run_length(ixs, lambda a: lanes.get(a, 1.0), extents) * size
-        step = float(size)
-        for e, n in zip(reversed(ixs), reversed(extents), strict=True):
-            if step >= piece and any(lanes.get(a, 1.0) > 1.0 for a in coords(e)):
-                way = t.l2_bytes // t.l2_ways
-                places = way // math.gcd(int(step), way)
-                return t.l2_bytes * min(1.0, places * max(piece, float(t.line_bytes)) / way)
-            step *= n
-        return float("inf")
-
-    def _side(self, along: Callable[[str], bool]) -> float:
-        """Tiles of an instance along the labels of whose axes this holds."""
-        out = 1.0
-        for d, n in self.plan.tiles if self.plan else ():
-            out *= min(float(n), self.shape.pieces(d)) if along(axis_of(d)) else 1.0
-        return out
-
-    def _blocks(self) -> float:
-        """Blocks in which the loop of the segment is taken."""
-        return float(-(-self.shape.extent(self.plan.loop.axis) // self.plan.depth)) if self.plan else 1.0
-
     def _held(self) -> None:
         """What a tile carries is stored at the end of a block and loaded at the start of the next one."""
-        if self.plan and (again := self._blocks() - 1):
+        if self.plan and (again := self.tiles.blocks - 1):
             (layout,) = self.layouts
             parts = sum(self._parts(layout, c.id) * self._replicas(c) for c in self.plan.loop.carries)
             self.loads += again * parts
             self.stores += again * parts
 
-    def _kept(self, axes: set[str], m: _Moved) -> float:
-        """How many instances in a row find what their tiles touch in L3: the label that moves fastest is none of its axes."""
-        if not self.plan or self.s.order[0] != "TProd":
-            return 1.0
-        fast, tiles = order_labels(self.s.order)[-1], dict(self.plan.tiles)
-        if axis_of(fast) in axes or m.footprint * self._side(axes.__contains__) > self.target.l3_bytes / 4:
-            return 1.0
-        return max(1.0, self.shape.pieces(fast) / tiles.get(fast, 1))
-
-    def _together(self) -> float:
-        """Bytes that the tiles of an instance touch in one block of the loop, carried values included."""
-        out = 0.0
-        for (_, ixs), m in self.bytes.items():
-            named = {a for e in ixs for a in coords(e)}
-            out += m.held * self._side(named.__contains__) if m.cut else 0.0
-        for c in self.plan.loop.carries if self.plan else ():
-            out += self.shape.product(self.program.lane_dims(c.dims)) * itemsize(c.dtype) * self._side(lambda _: True)
-        return out
-
-    def _reuse(self, axes: set[str], footprint: float, rest: float) -> float:
+    def _reuse(self, axes: frozenset[str], footprint: float, rest: float) -> float:
         """How many instances in a row find what an access reads where the one before left it: its axes do not name the label that moves
         fastest (or the one behind, while the data of a whole turn of the fastest stays in L2, beside the `rest` of an instance's)."""
         t, order = self.target, self.s.order
@@ -443,24 +380,22 @@ class _Segment:
         return 1.0
 
     def _memory(self, cores: float) -> float:
-        t = self.target
-        touched = sum(m.footprint for m in self.bytes.values())
-        fits_l2 = self._together() <= TOGETHER * t.l2_bytes if self.plan else touched <= t.l2_bytes / 2
-        everything = sum(m.unique for m in self.bytes.values())
+        t, moved = self.target, list(self.bytes.values())
+        touched = sum(m.footprint for m in moved)
+        fits_l2 = self.tiles.fit(moved) if self.plan else touched <= t.l2_bytes / 2
+        everything = sum(m.unique for m in moved)
         dram = l3 = 0.0
-        for (_, ixs), m in self.bytes.items():
-            axes = {a for e in ixs for a in coords(e)}
-            shared = bool(self.owned - axes)
-            again = min(m.request, m.footprint * self.instances) if fits_l2 and m.stays else m.request
-            kept = 1.0
+        for m in moved:
+            shared, found = bool(self.owned - m.axes), fits_l2 and m.stays
+            again = min(m.request, m.footprint * self.instances) if found else m.request
             if m.cut:
-                again /= self._side(lambda a, axes=axes: a not in axes) if fits_l2 and m.stays else 1.0  # type: ignore[misc]
-                kept = self._kept(axes, m)
+                again /= self.tiles.reuse(m) if found else 1.0
             elif m.stays:
-                again /= self._reuse(axes, m.footprint, touched - m.footprint)
+                again /= self._reuse(m.axes, m.footprint, touched - m.footprint)
             if shared and m.unique <= t.l2_bytes / 2:
                 again = m.unique * cores
-            dram += m.unique if everything <= t.l3_bytes / 2 or not shared else max(min(again, m.request) / kept, m.unique)
+            some = min(again, m.request) / (self.tiles.kept(m) if m.cut else 1.0)
+            dram += m.unique if everything <= t.l3_bytes / 2 or not shared else max(some, m.unique) if m.cut else some
             l3 += max(again, m.unique)
         filling = t.launch_ns / 2 + self.filled / cores if self.filled else 0.0
         return max(dram / t.dram_bytes_per_s, l3 / (t.l3_bytes_per_s * cores)) * NS + filling
