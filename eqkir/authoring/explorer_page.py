@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 #: the scripts, in order; they share one scope
-SCRIPTS = ("base.js", "classes.js", "layers.js", "diagram.js", "programs.js", "pages.js")
+SCRIPTS = ("base.js", "classes.js", "svg.js", "layers.js", "diagram.js", "programs.js", "pages.js")
 _ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 

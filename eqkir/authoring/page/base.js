@@ -17,16 +17,32 @@ function number(x) {
   const plain = x === 0 || (Math.abs(x) < 1e9 && Math.abs(x) >= 1e-4);
   return plain ? Number(x).toLocaleString('en', { maximumSignificantDigits: 6 }) : Number(x).toExponential(3);
 }
-const percent = (part, whole) => (whole ? `${(100 * part / whole).toPrecision(3)} %` : '');
+const percent = (part, whole) => (whole ? `${((100 * part) / whole).toPrecision(3)} %` : '');
 const count = (n, one, many) => `${n.toLocaleString('en')} ${n === 1 ? one : many || `${one}s`}`;
 
-// A class: { id, sort, dtype, origin, alternatives: [{ op, attributes, space, place, by, kids, weight, verdict, kind, added }], chosen, share }
+// A class: { id, sort, dtype, origin, chosen (-1: not), share, users: [[class, alternative]], alternatives }; an alternative: { op,
+// attributes, space, place, by, kids, weight, verdict, kind, added }.
 const classes = new Map();
 for (const [id, sort, dtype, origin, alternatives] of data.classes) {
   classes.set(id, {
-    id, sort: text(sort), dtype: text(dtype), origin: text(origin), chosen: -1, share: null, users: [],
+    id,
+    sort: text(sort),
+    dtype: text(dtype),
+    origin: text(origin),
+    chosen: -1,
+    share: null,
+    users: [],
     alternatives: alternatives.map(([op, attributes, space, place, by, kids, weight, verdict, kind, added]) => ({
-      op: text(op), attributes: text(attributes), space: text(space), place: text(place), by: text(by), kids, weight, verdict, kind, added,
+      op: text(op),
+      attributes: text(attributes),
+      space: text(space),
+      place: text(place),
+      by: text(by),
+      kids,
+      weight,
+      verdict,
+      kind,
+      added,
     })),
   });
 }
@@ -38,11 +54,16 @@ for (const c of classes.values()) {
 }
 
 const name = (c) => `c${c}`;
-const link = (c) => (classes.has(c) ? h('a', { href: `#classes/${c}` }, name(c)) : h('span', { class: 'quiet', title: 'This class is left out of the page' }, `${name(c)} (left out)`));
+const link = (c) =>
+  classes.has(c)
+    ? h('a', { href: `#classes/${c}` }, name(c))
+    : h('span', { class: 'quiet', title: 'This class is left out of the page' }, `${name(c)} (left out)`);
 const alternativeText = (a) => [a.op, a.by ? `by ${a.by}` : '', a.attributes].filter(Boolean).join(' ');
 const representative = (c) => c.alternatives[Math.max(0, c.chosen)];
 const brief = (c) => [c.sort, c.dtype, alternativeText(representative(c))].filter(Boolean).join(' ');
-const say = (message) => { document.getElementById('status').textContent = message; };
+const say = (message) => {
+  document.getElementById('status').textContent = message;
+};
 
 // A list that shows `step` entries, says how many there are, and shows more on request.
 function portion(entries, step, make, wrap) {
@@ -63,7 +84,21 @@ function portion(entries, step, make, wrap) {
 }
 
 function facts(pairs) {
-  return h('dl', { class: 'facts' }, pairs.filter(([, v]) => v !== '' && v !== null && v !== undefined).map(([k, v]) => [h('dt', {}, k), h('dd', {}, v)]));
+  return h(
+    'dl',
+    { class: 'facts' },
+    pairs.filter(([, v]) => v !== '' && v !== null && v !== undefined).map(([k, v]) => [h('dt', {}, k), h('dd', {}, v)]),
+  );
 }
 
-const go = (where) => { location.hash = where; };
+function decoded(t) {
+  try {
+    return decodeURIComponent(t);
+  } catch {
+    return t;
+  }
+}
+
+const go = (where) => {
+  location.hash = where;
+};

@@ -2,7 +2,9 @@
 function layered(boxes, edges, gap = 26, between = 54) {
   const at = new Map(boxes.map((b, i) => [b.id, i]));
   const out = boxes.map(() => []);
-  const pairs = [...new Set(edges.filter(([a, b]) => a !== b).map(([a, b]) => `${at.get(a)} ${at.get(b)}`))].map((x) => x.split(' ').map(Number));
+  const pairs = [...new Set(edges.filter(([a, b]) => a !== b).map(([a, b]) => `${at.get(a)} ${at.get(b)}`))].map((x) =>
+    x.split(' ').map(Number),
+  );
   pairs.forEach(([a, b]) => out[a].push(b));
   const forward = acyclic(boxes.length, out);
   const rank = ranks(boxes.length, forward);
@@ -25,25 +27,34 @@ function layered(boxes, edges, gap = 26, between = 54) {
     chains.set(`${a} ${b}`, chain);
   }
   const layers = [];
-  cells.forEach((c, i) => { (layers[c.layer] ||= []).push(i); });
+  cells.forEach((c, i) => {
+    (layers[c.layer] ||= []).push(i);
+  });
   order(layers, cells);
   place(layers, cells, gap);
   let y = 0;
   for (const layer of layers) {
     const tall = Math.max(...layer.map((i) => cells[i].h));
-    for (const i of layer) { cells[i].y = y; cells[i].tall = tall; }
+    for (const i of layer) {
+      cells[i].y = y;
+      cells[i].tall = tall;
+    }
     y += tall + between;
   }
   const bend = (a, b) => {
     const flipped = !chains.has(`${a} ${b}`);
     const chain = chains.get(flipped ? `${b} ${a}` : `${a} ${b}`) || [];
-    const points = chain.map((i) => [[cells[i].x, cells[i].y], [cells[i].x, cells[i].y + cells[i].tall]]);
+    const points = chain.map((i) => [
+      [cells[i].x, cells[i].y],
+      [cells[i].x, cells[i].y + cells[i].tall],
+    ]);
     return flipped ? points.reverse().map((p) => p.slice().reverse()) : points;
   };
   return {
     places: new Map(boxes.map((b, i) => [b.id, { x: cells[i].x - b.w / 2, y: cells[i].y }])),
     bends: (a, b) => bend(at.get(a), at.get(b)).flat(),
-    width: Math.max(1, ...cells.map((c) => c.x + c.w / 2)), height: Math.max(1, y - between),
+    width: Math.max(1, ...cells.map((c) => c.x + c.w / 2)),
+    height: Math.max(1, y - between),
   };
 }
 
@@ -58,11 +69,18 @@ function acyclic(n, out) {
     while (stack.length) {
       const top = stack[stack.length - 1];
       const [a, i] = top;
-      if (i === out[a].length) { state[a] = 2; stack.pop(); continue; }
+      if (i === out[a].length) {
+        state[a] = 2;
+        stack.pop();
+        continue;
+      }
       top[1] += 1;
       const b = out[a][i];
       kept.push(state[b] === 1 ? [b, a] : [a, b]);
-      if (!state[b]) { state[b] = 1; stack.push([b, 0]); }
+      if (!state[b]) {
+        state[b] = 1;
+        stack.push([b, 0]);
+      }
     }
   }
   const seen = new Set();
@@ -74,9 +92,15 @@ function ranks(n, edges) {
   const rank = new Array(n).fill(0);
   const into = new Array(n).fill(0);
   const out = Array.from({ length: n }, () => []);
-  for (const [a, b] of edges) { out[a].push(b); into[b] += 1; }
+  for (const [a, b] of edges) {
+    out[a].push(b);
+    into[b] += 1;
+  }
   const left = into.slice();
-  const queue = left.map((d, i) => [d, i]).filter(([d]) => !d).map(([, i]) => i);
+  const queue = left
+    .map((d, i) => [d, i])
+    .filter(([d]) => !d)
+    .map(([, i]) => i);
   for (let q = 0; q < queue.length; q += 1) {
     for (const b of out[queue[q]]) {
       rank[b] = Math.max(rank[b], rank[queue[q]] + 1);
@@ -90,16 +114,24 @@ function ranks(n, edges) {
 
 function order(layers, cells) {
   const position = new Array(cells.length).fill(0);
-  layers.forEach((layer) => layer.forEach((c, i) => { position[c] = i; }));
+  layers.forEach((layer) =>
+    layer.forEach((c, i) => {
+      position[c] = i;
+    }),
+  );
   for (let sweep = 0; sweep < 10; sweep += 1) {
     const down = sweep % 2 === 0;
     for (const layer of down ? layers : layers.slice().reverse()) {
-      const middle = new Map(layer.map((c) => {
-        const near = down ? cells[c].up : cells[c].down;
-        return [c, near.length ? near.reduce((s, k) => s + position[k], 0) / near.length : position[c]];
-      }));
+      const middle = new Map(
+        layer.map((c) => {
+          const near = down ? cells[c].up : cells[c].down;
+          return [c, near.length ? near.reduce((s, k) => s + position[k], 0) / near.length : position[c]];
+        }),
+      );
       layer.sort((a, b) => middle.get(a) - middle.get(b) || position[a] - position[b]);
-      layer.forEach((c, i) => { position[c] = i; });
+      layer.forEach((c, i) => {
+        position[c] = i;
+      });
     }
   }
 }
@@ -108,7 +140,10 @@ function order(layers, cells) {
 function place(layers, cells, gap) {
   for (const layer of layers) {
     let x = 0;
-    for (const c of layer) { cells[c].x = x + cells[c].w / 2; x += cells[c].w + gap; }
+    for (const c of layer) {
+      cells[c].x = x + cells[c].w / 2;
+      x += cells[c].w + gap;
+    }
   }
   for (let sweep = 0; sweep < 12; sweep += 1) {
     for (const layer of sweep % 2 ? layers.slice().reverse() : layers) {
@@ -121,7 +156,9 @@ function place(layers, cells, gap) {
       for (let i = 1; i < right.length; i += 1) right[i] = Math.max(right[i], right[i - 1] + apart(i));
       const left = want.slice();
       for (let i = left.length - 2; i >= 0; i -= 1) left[i] = Math.min(left[i], left[i + 1] - apart(i + 1));
-      layer.forEach((c, i) => { cells[c].x = (left[i] + right[i]) / 2; });
+      layer.forEach((c, i) => {
+        cells[c].x = (left[i] + right[i]) / 2;
+      });
     }
   }
   const least = Math.min(...cells.map((c) => c.x - c.w / 2));
