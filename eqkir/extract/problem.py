@@ -30,6 +30,7 @@ class Problem:
     scale: dict[int, Floats] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # `Legality.notes`
     _ranks: dict[int, dict[int, int]] = field(default_factory=dict, repr=False)
+    _legal: dict[int, dict[int, list[int]]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def first(self) -> list[int]:
@@ -77,6 +78,17 @@ class Problem:
                     seen.add(k)
                     todo.append(k)
         return total
+
+    def legal(self, c: int, row: int) -> list[int]:
+        """The alternatives of class `c` that are legal under `row`, do not contain the class itself, and have operands with derivations."""
+        known = self._legal.setdefault(row, {})
+        if c not in known:
+            ranks, first = self.ranks(row), self.first[c]
+            finite = (self.weight[first : first + len(self.graph.classes[c]), row] < inf).tolist()
+            known[c] = [
+                j for j, n in enumerate(self.graph.classes[c]) if finite[j] and c not in n.kids and all(k in ranks for k in n.kids)
+            ]
+        return known[c]
 
     def ranks(self, row: int) -> dict[int, int]:
         """Well-founded height of every class that has a finite legal derivation under `row`; alternatives of least height give an acyclic
