@@ -96,32 +96,27 @@ class Problem:
         if row in self._ranks:
             return self._ranks[row]
         g = self.graph
-        users: dict[int, list[tuple[int, int]]] = {}
-        missing: dict[tuple[int, int], int] = {}
+        finite = (self.weight[:, row] < inf).tolist()
         rank: dict[int, int] = {}
-        ready: list[int] = []
         for comp in self.components:
-            for c in comp:
-                for j, n in enumerate(g.classes[c]):
-                    if self.weight[self.first[c] + j, row] == inf or c in n.kids:
-                        continue
-                    kids = set(n.kids)
-                    missing[c, j] = len(kids)
-                    for k in sorted(kids):
-                        users.setdefault(k, []).append((c, j))
-                    if not kids and c not in rank:
-                        rank[c] = 0
-                        ready.append(c)
-        level = 0
-        while ready:
-            level += 1
-            nxt: list[int] = []
-            for k in ready:
-                for c, j in users.get(k, ()):
-                    missing[c, j] -= 1
-                    if not missing[c, j] and c not in rank:
-                        rank[c] = level
-                        nxt.append(c)
-            ready = nxt
+            changed = True
+            while changed:  # once, but for cycles
+                changed = False
+                for c in comp:
+                    first, least = self.first[c], rank.get(c, -1)
+                    for j, n in enumerate(g.classes[c]):
+                        if not finite[first + j]:
+                            continue
+                        height = 0
+                        for k in n.kids:
+                            if k not in rank or k == c:
+                                break
+                            height = max(height, rank[k] + 1)
+                        else:
+                            if least < 0 or height < least:
+                                least = height
+                    if least >= 0 and rank.get(c) != least:
+                        rank[c] = least
+                        changed = len(comp) > 1
         self._ranks[row] = rank
         return rank
