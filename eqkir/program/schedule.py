@@ -250,7 +250,10 @@ class Phase:
         for it, ds in need.items():
             for d in ds:
                 users[d].append(it)
-        key = lambda it: (first[it], isinstance(it, tuple), str(it))  # noqa: E731
+
+        def key(it: Any) -> tuple[int, bool, str]:
+            return first[it], isinstance(it, tuple), str(it)
+
         heap = [(key(it), it) for it in items if not need[it]]
         heapq.heapify(heap)
         out: list[Item] = []
