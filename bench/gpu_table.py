@@ -11,7 +11,7 @@ before anything was timed; `error` is the largest error of an element in units o
 dtype and the accumulation's bound, see `bench/references/core.py`). Medians of CUDA-event times, candidates and peers in turn, buffers
 rotated past the L2 cache. The floor is the larger of bytes / measured copy bandwidth and flops / the library's measured rate, both from
 the same process. `×` is peer time / our time: above 1 we are faster. Written by `python bench/gpu.py table`; the raw rows are in
-`bench/results/`.
+`bench/results/`. The CPU family's are in [RESULTS_CPU.md](RESULTS_CPU.md).
 
 | workload | error | ms | % of floor | bound | predicted ms | miss | eager × | compile × | library × | host µs |
 |---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|

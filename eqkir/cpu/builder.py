@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from eqkir.base.dtypes import literal, parse
-from eqkir.cpu.model import BOOL, INDEX, Alloc, Atomic, For, Get, If, Load, Op, Set, Statement, Type, Var, While, Write
+from eqkir.cpu.model import BOOL, INDEX, Alloc, Atomic, For, Get, If, Load, Op, Prefetch, Set, Statement, Type, Var, While, Write
 
 _Key = tuple[str, tuple[Any, ...], tuple[int, ...], Type]
 _FOLD: dict[str, Callable[[int, int], int]] = {
@@ -166,6 +166,8 @@ class Builder:
                 return int(d.args[attrs[0]])
             if d.op == "Iota":
                 return self.const(attrs[0])
+        if op == "Reverse" and ((d := self._defs.get(args[0])) is not None and d.op == "Broadcast" or t.width == 1):
+            return args[0]
         if op == "Broadcast" and t.width == 1:
             return args[0]
         if op == "Build" and len(args) == 1:
@@ -185,6 +187,33 @@ class Builder:
                     return b if c == (attrs[0] == "and") else a
         return None
 
+    def terms(self, i: int) -> tuple[int, int]:
+        """An index as a value and a constant that is added to it (value -1: the constant alone)."""
+        c = self.known(i)
+        if c is not None:
+            return -1, int(c)
+        d = self._defs.get(i)
+        if d is not None and d.op == "Bin" and d.attrs == ("add",) and (c := self.known(d.args[1])) is not None:
+            return d.args[0], int(c)
+        return i, 0
+
+    def _sum(self, a: int, b: int) -> int | None:
+        """The sum of two indices with its constant at the end, so that addresses which differ by constants share all else."""
+        (x, c), (y, d) = self.terms(a), self.terms(b)
+        if self.types[a] != INDEX or not (c or d) or (y < 0 and not c):
+            return None  # already so
+        if x < 0 and not d:
+            return self.bin("add", b, a)
+        inner = y if x < 0 else x if y < 0 else self.bin("add", x, y)
+        return self.bin("add", inner, self.const(c + d))
+
+    def scaled(self, a: int, by: int) -> int:
+        """The product of two indices; where the first ends in a constant, that part is multiplied by itself."""
+        x, c = self.terms(a)
+        if x < 0 or not c:
+            return self.bin("mul", a, by)
+        return self.bin("add", self.bin("mul", x, by), self.bin("mul", self.const(c), by))
+
     def _folded_scalar(self, fn: str, a: int, b: int, t: Type) -> int | None:
         x, y = self.known(a), self.known(b)
         if self.types[a] == BOOL:
@@ -199,6 +228,8 @@ class Builder:
                 return self.const(x // y if fn == "floordiv" else x % y)
         if fn == "add" and 0 in (x, y):
             return b if x == 0 else a
+        if fn == "add" and (split := self._sum(a, b)) is not None:
+            return split
         if fn == "sub" and y == 0:
             return a
         if fn == "mul" and 0 in (x, y):
@@ -230,8 +261,13 @@ class Builder:
         self.emit(Load(i, place, at, t, access, stride, mask, other))
         return i
 
-    def write(self, place: str, at: int, value: int, access: str = "contiguous", stride: int = -1, mask: int = -1) -> None:
-        self.emit(Write(place, at, value, access, stride, mask))
+    def write(
+        self, place: str, at: int, value: int, access: str = "contiguous", stride: int = -1, mask: int = -1, stream: bool = False
+    ) -> None:
+        self.emit(Write(place, at, value, access, stride, mask, stream=stream))
+
+    def prefetch(self, place: str, at: int) -> None:
+        self.emit(Prefetch(place, at))
 
     def atomic(self, place: str, at: int, value: int, mode: str, order: str, expected: int = -1, mask: int = -1) -> int:
         t = self.types[value]

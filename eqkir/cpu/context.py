@@ -48,6 +48,8 @@ class Context:
     features: frozenset[str] = frozenset()  # of the machine
     loops: list[Loop] = field(default_factory=list)  # around what is expanded
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run
+    streams: tuple[str, ...] = ()  # views whose rows are aligned, and whose content is too large for a cache
+    prefetch_bytes: int = 0  # how far ahead of a loop that walks over rows they are fetched; 0: not at all
     origins: Mapping[int, str] = field(default_factory=dict)  # of the phase's items
 
     # ---------------------------------------------------------------------------------------------- values

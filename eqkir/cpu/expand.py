@@ -8,8 +8,10 @@ the end of an axis; and views whose last stride is not 1.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from eqkir.base.diagnostics import fail
+from eqkir.base.dtypes import itemsize
 from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
 from eqkir.cpu.builder import Builder
@@ -19,7 +21,7 @@ from eqkir.cpu.implementations import of_let
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.loops import expand_loop
 from eqkir.cpu.memory import expand_load, expand_store
-from eqkir.cpu.model import INDEX, Atomic, Group, Load, Op, Resource, Statement, TaskProgram, Type, Write, statements
+from eqkir.cpu.model import INDEX, STREAM_ALIGN, Atomic, Group, Load, Op, Resource, Statement, TaskProgram, Type, Write, statements
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Item, Let, Loop, Order, Program, Segment, Store, blocks, order_labels
 from eqkir.program.ops import label_of
@@ -30,8 +32,9 @@ MAX_STATEMENTS = 8_000
 GRAIN = 1
 
 
-def expand(program: Program, vector_bytes: int = 32) -> TaskProgram:
-    """The task program of a structured program, on a machine with vector registers of `vector_bytes`.
+def expand(program: Program, vector_bytes: int = 32, stream_bytes: int = 0, prefetch_bytes: int = 0) -> TaskProgram:
+    """The task program of a structured program, on a machine with vector registers of `vector_bytes`. Views of `stream_bytes` and more that
+    a segment only writes are stored past the caches; loops that walk over rows fetch `prefetch_bytes` ahead (0: neither).
 
     Raises EqkirError: EQK-MOJ-STAGE for a legal program, EQK-MOJ-LARGE, EQK-MOJ-UNSUPPORTED.
     """
@@ -40,7 +43,8 @@ def expand(program: Program, vector_bytes: int = 32) -> TaskProgram:
     abi = program.abi
     resources = tuple(Resource(v.name, v.dtype, product(v.shape)) for v in abi.views if v.role == "workspace")
     forms = Forms(program)
-    stages: tuple[tuple[Group, ...], ...] = (tuple(_group(program, s, vector_bytes, forms) for s in program.segments),)  # unordered
+    machine = Machine(vector_bytes, stream_bytes, prefetch_bytes)
+    stages: tuple[tuple[Group, ...], ...] = (tuple(_group(program, s, machine, forms) for s in program.segments),)  # unordered
     if forms.groups:
         stages, resources = (tuple(forms.groups), *stages), (*resources, *forms.resources)
     used = {p for st in stages for g in st for p in g.params}
@@ -50,15 +54,56 @@ def expand(program: Program, vector_bytes: int = 32) -> TaskProgram:
     return TaskProgram(abi, tuple(params), resources, stages, program.preconditions, dict(program.options))
 
 
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What an expansion knows of the machine."""
+
+    vector_bytes: int
+    stream_bytes: int = 0
+    prefetch_bytes: int = 0
+
+
+def only_written(program: Program, segment: Segment) -> list[str]:
+    """Outputs that a segment stores to and no load of the program can see."""
+    read: set[int] = set()
+    stored: dict[str, None] = {}
+
+    def walk(items: tuple[Item, ...], mine: bool) -> None:
+        for i in items:
+            if isinstance(i, Let) and i.op == "Load":
+                read.add(program.abi.view(i.attrs[0]).alias)
+            elif isinstance(i, Store) and mine and not i.atomic:
+                stored[i.view] = None
+            elif isinstance(i, Loop):
+                walk(i.body, mine)
+
+    for s in program.segments:
+        for ph in s.phases:
+            walk(ph, s is segment)
+    return [v for v in stored if program.abi.view(v).role == "out" and program.abi.view(v).alias not in read]
+
+
+def large(k: Context, view: str, least: int) -> int:
+    """Whether a view has at least so many bytes and all its rows begin at multiples of `STREAM_ALIGN`: a bool scalar."""
+    v, b = k.program.abi.view(view), k.b
+    item, zero, align = b.const(itemsize(v.dtype)), b.const(0), b.const(STREAM_ALIGN)
+    out = b.bin("ge", b.bin("mul", k.launch(product(v.shape)), item), b.const(least))
+    starts = [b.op("Address", (view,), (), INDEX)]
+    starts += [b.bin("mul", b.op("Param", (f"stride({view},{n})",), (), INDEX), item) for n in range(len(v.shape) - 1)]
+    for x in starts:
+        out = b.bin("and", out, b.bin("eq", b.bin("mod", x, align), zero))
+    return out
+
+
 # ------------------------------------------------------------------------------------------------ one segment
-def _group(program: Program, segment: Segment, vector_bytes: int, forms: Forms) -> Group:
+def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -> Group:
     b = Builder()
     digits: list[tuple[int, Expr]] = []
-    layouts = [Layout(program, ph, vector_bytes) for ph in segment.phases]
+    layouts = [Layout(program, ph, machine.vector_bytes) for ph in segment.phases]
     origins = _origins(program, segment)
 
     def context(unit: bool, split: bool) -> Context:
-        return Context(program, segment, b, layouts[0], unit, split, forms)
+        return Context(program, segment, b, layouts[0], unit, split, forms, prefetch_bytes=machine.prefetch_bytes)
 
     first = context(True, True)
     found = _decode(first, segment.order, None, digits)
@@ -69,24 +114,37 @@ def _group(program: Program, segment: Segment, vector_bytes: int, forms: Forms) 
     inside = b.const(True, "bool")
     for d, c in counts.items():
         inside = b.bin("and", inside, b.bin("ge", c, b.const(program.lanes(d))))
+    covering = [d for d in whole if parameter(d) and not _exact(program, d)]
+    for d in covering:  # fragments that cover their axis hold nothing else where it is as long as they are
+        inside = b.bin("and", inside, b.bin("ge", first.extent(axis_of(d)), b.const(program.lanes(d))))
     assumed: dict[tuple[str, int], None] = {}
+    streams = tuple(only_written(program, segment)) if machine.stream_bytes else ()
 
-    def body(unit: bool, full: bool) -> list[Statement]:
+    def body(unit: bool, full: bool, flows: bool = False) -> list[Statement]:
         out: list[Statement] = []
         with b.block(out):
             k = context(unit, unit and full)
-            k.assumed = assumed
+            k.assumed, k.streams = assumed, streams if flows else ()
             for d, at in owned.items():
                 k.labels[d] = Lanes(at, -1 if full else counts.get(d, -1))
             for d in whole:
-                exact = _exact(program, d)
-                k.labels[d] = Lanes(b.const(0), -1 if not parameter(d) or exact else k.extent(axis_of(d)))
+                k.labels[d] = Lanes(b.const(0), k.extent(axis_of(d)) if d in covering and not full else -1)
             for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
                 k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
                 _block(k, phase)
         return out
 
     fast = body(True, True)
+    if streams:
+        flowing = body(True, True, True)
+        used = {s.place for s in statements(tuple(flowing)) if isinstance(s, Write) and s.stream}
+        if used:
+            both, cond = list[Statement](), b.const(True, "bool")
+            for v in streams:
+                cond = b.bin("and", cond, large(first, v, machine.stream_bytes)) if v in used else cond
+            with b.block(both):
+                b.branch(cond, flowing, fast)
+            fast = both
     edge = body(True, False) if b.known(inside) is None else []
     general = body(False, False) if assumed else []
     _select(b, first, assumed, inside, fast, edge, general)

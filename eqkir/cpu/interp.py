@@ -19,6 +19,7 @@ from eqkir.base.dtypes import FLOATS, NUMPY, parse
 from eqkir.base.expr import evaluate
 from eqkir.cpu.model import (
     INDEX,
+    STREAM_ALIGN,
     Alloc,
     Atomic,
     For,
@@ -27,6 +28,7 @@ from eqkir.cpu.model import (
     If,
     Load,
     Op,
+    Prefetch,
     Set,
     Statement,
     TaskProgram,
@@ -161,6 +163,8 @@ class Interpreter:
                 return self._load(x)
             case Write():
                 return self._write(x)
+            case Prefetch():
+                return lambda s, m: None
             case Atomic():
                 return self._atomic(x)
             case Var():
@@ -202,6 +206,8 @@ class Interpreter:
             case "Const":
                 c = np.array([[parse(x.attrs[0], x.type.dtype)]]).astype(t)
                 return lambda: c
+            case "Address":
+                return lambda: np.zeros((1, 1), np.int64)
             case "Param":
                 n = np.array([[self._param(x.attrs[0])]], np.int64)
                 return lambda: n
@@ -234,6 +240,8 @@ class Interpreter:
                 return lambda a: a[:, x.attrs[0] : x.attrs[0] + 1]
             case "Slice":
                 return lambda a: a[:, x.attrs[0] : x.attrs[0] + w]
+            case "Reverse":
+                return lambda a: a[:, ::-1]
             case "Any":
                 return lambda a: a.any(axis=1, keepdims=True)
             case "Words":
@@ -411,6 +419,8 @@ class Interpreter:
             shape = (s.ids.size, value.shape[1])
             on = np.broadcast_to(True if mask is None else mask, shape)
             at = np.broadcast_to(at, shape)
+            if x.stream and (on[:, 0] & (at[:, 0] * value.dtype.itemsize % STREAM_ALIGN != 0)).any():
+                raise fail(OOB, f"{x.place}: streamed to an address that is no multiple of {STREAM_ALIGN}", where, stage="interpret")
             value = np.broadcast_to(value, shape)
             if x.place in s.scratch:
                 held, written = s.scratch[x.place]

@@ -43,11 +43,12 @@ def slope(e: Expr, axis: str, varying: frozenset[int] = frozenset()) -> Expr | N
 
 
 def contiguous(ixs: tuple[Expr, ...], axis: str, varying: frozenset[int]) -> bool | None:
-    """Whether an access is contiguous along an axis if the view's last stride is 1; None where it does not move at all."""
+    """Whether an access is contiguous along an axis, forwards or backwards, if the view's last stride is 1; None where it does not move
+    at all."""
     slopes = [slope(e, axis, varying) for e in ixs]
     if all(s == Int(0) for s in slopes):
         return None
-    return bool(slopes) and slopes[-1] == Int(1) and all(s == Int(0) for s in slopes[:-1])
+    return bool(slopes) and slopes[-1] in (Int(1), Int(-1)) and all(s == Int(0) for s in slopes[:-1])
 
 
 @dataclass

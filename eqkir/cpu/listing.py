@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqkir.base.expr import spell
-from eqkir.cpu.model import Alloc, Atomic, For, Get, Group, If, Load, Op, Set, Statement, TaskProgram, Var, While, Write
+from eqkir.cpu.model import Alloc, Atomic, For, Get, Group, If, Load, Op, Prefetch, Set, Statement, TaskProgram, Var, While, Write
 
 
 def listing(p: TaskProgram) -> str:
@@ -44,7 +44,9 @@ def _statement(s: Statement, pad: str) -> list[str]:
         case Load():
             return [f"{pad}%{s.id}: {s.type} = {_access(s)}" + (f" else %{s.other}" if s.other >= 0 else "")]
         case Write():
-            return [f"{pad}{_access(s)} = %{s.value}"]
+            return [f"{pad}{_access(s)} = %{s.value}" + " streamed" * s.stream]
+        case Prefetch():
+            return [f"{pad}prefetch {s.place}[%{s.at}]"]
         case Atomic():
             mask = f" where %{s.mask}" if s.mask >= 0 else ""
             expected = f" expecting %{s.expected}" if s.expected >= 0 else ""

@@ -102,8 +102,8 @@ def _for(k: Context, x: Loop, block: Block) -> None:
             states.present()
             k.loops.append(x)
             block(k, x.body)
-            k.loops.pop()
             states.advance()
+            k.loops.pop()
 
     exact = k.program.axis[x.axis].extent.value
     if not lanes or (exact is not None and exact % chunk == 0):

@@ -15,6 +15,7 @@ op         attrs          args                   result
 =========  =============  =====================  =======================================================================
 Const      (text,)                               scalar; `dtypes.literal` text
 Param      (name,)                               scalar index: an index parameter of the launch (`TaskProgram.params`)
+Address    (place,)                              scalar index: the address of the place's first element in bytes
 Scalar     (name,)                               scalar: a run-time scalar of the ABI
 Un Bin     (fn,)          a | a, b               as in `program.model`; on ``index`` too (``floordiv mod`` round down)
 Tri        (fn,)          a, b, c                ``select`` (bool, x, y) and ``fma``
@@ -26,6 +27,7 @@ Lanes      ()             count (index scalar)   bool vector: lane i is true whe
 Build      ()             one scalar a lane      vector
 Extract    (i,)           vector                 scalar, lane i
 Slice      (at,)          vector                 lanes at … at + width - 1 of the operand
+Reverse    ()             vector                 the operand's lanes, the last one first
 Any        ()             bool vector            scalar bool: whether any lane is true
 Words      ()             i8 vector              i32, a quarter of the lanes: four bytes a lane, the first lowest
 Dot4       ()             acc, a, b (i32)        i32: acc + the products of the bytes of a, unsigned, and of b, signed, modulo 2^32
@@ -50,13 +52,15 @@ from eqkir.program.abi import Abi
 
 #: op -> number of attributes, number of operands (None: one a lane)
 OPS: dict[str, tuple[int, int | None]] = {
-    "Const": (1, 0), "Param": (1, 0), "Scalar": (1, 0), "Un": (1, 1), "Bin": (1, 2), "Tri": (1, 3), "Cast": (1, 1), "Bitcast": (1, 1),
-    "Broadcast": (0, 1), "Iota": (0, 0), "Lanes": (0, 1), "Build": (0, None), "Extract": (1, 1), "Slice": (1, 1), "Any": (0, 1),
-    "Words": (0, 1), "Dot4": (0, 3),
+    "Const": (1, 0), "Param": (1, 0), "Address": (1, 0), "Scalar": (1, 0), "Un": (1, 1), "Bin": (1, 2), "Tri": (1, 3), "Cast": (1, 1),
+    "Bitcast": (1, 1), "Broadcast": (0, 1), "Iota": (0, 0), "Lanes": (0, 1), "Build": (0, None), "Extract": (1, 1), "Slice": (1, 1),
+    "Any": (0, 1), "Reverse": (0, 1), "Words": (0, 1), "Dot4": (0, 3),
 }  # fmt: skip
 #: operations that a provider spells lane by lane with its table of pointwise functions
 POINTWISE = ("Un", "Bin", "Tri", "Cast", "Bitcast")
 ACCESSES = ("contiguous", "strided", "gather")
+#: bytes that the address of a streamed store is a multiple of
+STREAM_ALIGN = 16
 #: who a resource of the launch belongs to (memory of a task is an `Alloc`)
 OWNERS = ("invocation",)
 
@@ -103,7 +107,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A plain store. Lanes that are written in one statement have distinct offsets."""
+    """A plain store. Lanes that are written in one statement have distinct offsets. `stream`: what is written is not wanted in a cache, and
+    its address is a multiple of `STREAM_ALIGN` bytes (contiguous stores without a mask). It changes no result."""
 
     place: str
     at: int
@@ -112,6 +117,15 @@ class Write:
     stride: int = -1
     mask: int = -1
     align: int = 0
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """What lies at an offset, inside the place or not, will soon be read. It changes no result and cannot fail."""
+
+    place: str
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +210,7 @@ class If:
     orelse: tuple[Statement, ...] = ()
 
 
-Statement = Union[Op, Load, Write, Atomic, Var, Get, Set, Alloc, For, While, If]
+Statement = Union[Op, Load, Write, Prefetch, Atomic, Var, Get, Set, Alloc, For, While, If]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +288,8 @@ def operands(s: Statement) -> tuple[int, ...]:
             return tuple(i for i in (s.at, s.stride, s.mask, s.other) if i >= 0)
         case Write():
             return tuple(i for i in (s.at, s.value, s.stride, s.mask) if i >= 0)
+        case Prefetch():
+            return (s.at,)
         case Atomic():
             return tuple(i for i in (s.at, s.value, s.expected, s.mask) if i >= 0)
         case Var():

@@ -25,6 +25,7 @@ from eqkir.cpu.model import (
     If,
     Load,
     Op,
+    Prefetch,
     Set,
     Statement,
     TaskProgram,
@@ -98,7 +99,8 @@ def _captures(p: TaskProgram, g: Group) -> Iterator[str]:
         if set(given) - there:
             yield f"{g.name}: captures the {kind} {sorted(set(given) - there)[0]}, which the launch has not"
     own = {s.name for s in every if isinstance(s, Alloc)}
-    touched = {s.place for s in every if isinstance(s, (Load, Write, Atomic))}
+    touched = {s.place for s in every if isinstance(s, (Load, Write, Prefetch, Atomic))}
+    touched |= {s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Address"}
     if touched - own - set(g.places):
         yield f"{g.name}: place {sorted(touched - own - set(g.places))[0]} is not captured"
 
@@ -163,6 +165,9 @@ class _Checker:
                 yield from self._access(s)
                 if isinstance(s, Load):
                     yield from self._define(s.id, s.type)
+            case Prefetch():
+                if t[s.at] != INDEX or self._place(s.place) is None:
+                    yield f"prefetch {s.place}: at {t[s.at]}"
             case Atomic():
                 yield from self._atomic(s)
                 yield from self._define(s.id, s.type)
@@ -238,6 +243,8 @@ class _Checker:
             yield f"{what}: a stride of {t.get(s.stride)}"
         if s.mask >= 0 and t[s.mask] != Type("bool", value.width):
             yield f"{what}: a mask of {t[s.mask]} for {value}"
+        if isinstance(s, Write) and s.stream and (s.access != "contiguous" or s.mask >= 0 or self.roles.get(s.place) != "out"):
+            yield f"{what}: streamed, {s.access}"
         if isinstance(s, Load) and s.other >= 0 and (s.mask < 0 or t[s.other] != value):
             yield f"{what}: {t[s.other]} in lanes of {value} that are masked"
 
@@ -261,8 +268,8 @@ def _fault(x: Op, ts: list[Type]) -> str:
     """What is wrong with an operation's types, or an empty text."""
     r = x.type
     match x.op:
-        case "Const" | "Scalar" | "Param":
-            return "" if r.width == 1 and (x.op != "Param" or r == INDEX) else "not a scalar"
+        case "Const" | "Scalar" | "Param" | "Address":
+            return "" if r.width == 1 and (x.op not in ("Param", "Address") or r == INDEX) else "not a scalar"
         case "Broadcast":
             return "" if ts[0] == Type(r.dtype) and r.width > 1 else "not one scalar in every lane"
         case "Iota":
@@ -275,6 +282,8 @@ def _fault(x: Op, ts: list[Type]) -> str:
             return "" if r == Type(ts[0].dtype) and 0 <= x.attrs[0] < ts[0].width else "no such lane"
         case "Slice":
             return "" if r.dtype == ts[0].dtype and 0 <= x.attrs[0] <= ts[0].width - r.width else "no such lanes"
+        case "Reverse":
+            return "" if r == ts[0] else "another type"
         case "Any":
             return "" if ts[0].dtype == "bool" and r == Type("bool") else "not of bools"
         case "Words":

@@ -99,7 +99,7 @@ class MojoProvider:
         """Raises EqkirError: EQK-MOJ-… for what the provider cannot express, EQK-TSK-… when the task program does not verify."""
         from eqkir.emit.mojo.artifact import emit
 
-        return emit(program, self.target.vector_bytes)
+        return emit(program, self.target)
 
     def syntax(self, source: str) -> str:
         return ""

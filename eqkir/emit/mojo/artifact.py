@@ -14,6 +14,7 @@ from eqkir.emit.mojo.build import Module, text_of
 from eqkir.emit.mojo.native import Native
 from eqkir.emit.mojo.spell import entry, module
 from eqkir.program.model import Program
+from eqkir.targets.cpu import CpuTarget
 
 SPELL = register(
     "EQK-MOJ-SPELL", "no spelling", "The provider has no expression for an operation on these dtypes; nothing else is emitted in its place."
@@ -46,9 +47,9 @@ class TaskArtifact:
         return text_of(self.module)
 
 
-def emit(program: Program, vector_bytes: int) -> TaskArtifact:
-    """Expand a verified structured program, verify the task program, spell it. Raises EqkirError EQK-MOJ-…, EQK-TSK-…."""
-    artifact = TaskArtifact(program, expand(program, vector_bytes))
+def emit(program: Program, target: CpuTarget) -> TaskArtifact:
+    """Expand a verified structured program for a machine, verify the task program, spell it. Raises EqkirError EQK-MOJ-…, EQK-TSK-…."""
+    artifact = TaskArtifact(program, expand(program, target.vector_bytes, target.stream_bytes, target.prefetch_bytes))
     if bad := verify(artifact.tasks):
         raise EqkirError(*bad)
     artifact.module  # noqa: B018  (what cannot be spelled is said here)

@@ -24,6 +24,7 @@ from eqkir.cpu.model import (
     If,
     Load,
     Op,
+    Prefetch,
     Set,
     Statement,
     TaskProgram,
@@ -32,12 +33,15 @@ from eqkir.cpu.model import (
     While,
     Write,
     defined,
+    operands,
     statements,
 )  # fmt: skip
 from eqkir.emit.mojo import atomics, ops
 from eqkir.emit.mojo.build import Module
 
 PAD = "    "
+#: statements of a side of a test from which it is a function of its own
+APART = 40
 _COMPARE = {"lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 
 
@@ -68,6 +72,10 @@ class _Speller:
         self.word = {key: n for n, key in enumerate(program.words)}
         self.types: dict[int, Type] = {}
         self.out: list[str] = []
+        self.apart: list[str] = []  # functions beside the group's own
+        self.depth = 0
+        self.leaves: dict[int, Op] = {}  # operations without operands, which a function repeats
+        self.captured: dict[str, str] = {}
         self.shown = ""
 
     # ---------------------------------------------------------------------------------------------- the function
@@ -84,12 +92,13 @@ class _Speller:
         names += [("param" if ("param", n) in self.word else "scalar", n) for n in launch]
         self.name = {n: f"s{i}" for i, (_, n) in enumerate(names)}
         self.dtypes = {s.name: s.dtype for s in self.program.abi.scalars}
+        self.captured = {n: "index" if kind == "param" else self.dtypes[n] for kind, n in names}
         for kind, name in names:
             at = self.word[kind, name]
             value = f"SIMD[DType.int64, 1](words[unsafe_offset={at}])" if kind == "param" else self.scalar(name, at)
             head.append(f"{PAD}var {self.name[name]} = {value}  # {name}")
         body = self.instances()
-        return "\n".join([*head, *body]) + "\n"
+        return "\n\n".join([*self.apart, "\n".join([*head, *body]) + "\n"])
 
     def scalar(self, name: str, at: int) -> str:
         dtype = self.dtypes[name]
@@ -130,6 +139,8 @@ class _Speller:
             if k:
                 lines += [f"{pad}if d{k} == r{k}:", f"{pad}{PAD}d{k} = 0"]
                 pad += PAD
+        if any(isinstance(s, Write) and s.stream for s in statements(self.group.body)):
+            lines.append(f"{PAD}eqk_stream_end()")
         return lines
 
     def launch(self, e: Expr) -> str:
@@ -181,12 +192,16 @@ class _Speller:
         match s:
             case Op():
                 self.types[s.id] = s.type
+                if not s.args:
+                    self.leaves[s.id] = s
                 line(f"{pad}var v{s.id} = {self.operation(s)}")
             case Load():
                 self.types[s.id] = s.type
                 line(f"{pad}var v{s.id} = {self.load(s)}")
             case Write():
                 line(f"{pad}{self.write(s)}")
+            case Prefetch():
+                line(f"{pad}eqk_prefetch[{self.memory(s.place)}]({self.pointer(s.place)}, v{s.at})")
             case Atomic():
                 self.types[s.id] = s.type
                 line(f"{pad}var v{s.id} = {self.atomic(s)}")
@@ -215,16 +230,37 @@ class _Speller:
                 self.block(s.body, pad + PAD)
             case If():
                 line(f"{pad}if v{s.cond}:")
-                self.block(s.then, pad + PAD)
+                self.branch(s.then, pad + PAD)
                 if s.orelse:
                     line(f"{pad}else:")
-                    self.block(s.orelse, pad + PAD)
+                    self.branch(s.orelse, pad + PAD)
+
+    def branch(self, body: tuple[Statement, ...], pad: str) -> None:
+        """One side of a test. Long sides of the tests between bodies are functions of their own: together, the compiler would keep what
+        they share, hundreds of addresses, across all of them."""
+        if self.depth or len(statements(body)) < APART or (len(body) == 1 and isinstance(body[0], If)):
+            self.block(body, pad)
+            return
+        used = sorted(free(body))
+        leaves, taken = [i for i in used if i in self.leaves], [i for i in used if i not in self.leaves]
+        name = f"{entry(self.group)}_{len(self.apart)}"
+        outer, self.out, self.depth = self.out, [], 1
+        parameters = [f"p{n}: Pointer[Scalar[{self.memory(p)}], MutAnyOrigin]" for n, p in enumerate(self.places)]
+        parameters += [f"{s}: SIMD[{ops.mojo_dtype(held(self.captured[n]))}, 1]" for n, s in self.name.items()]
+        parameters += [f"v{i}: {ops.mojo_type(held(self.types[i].dtype), self.types[i].width)}" for i in taken]
+        self.block((*(self.leaves[i] for i in leaves), *body), PAD)
+        self.apart.append("\n".join(["@no_inline", f"def {name}({', '.join(parameters)}):", *self.out]) + "\n")
+        self.out, self.depth = outer, 0
+        given = [f"p{n}" for n in range(len(self.places))] + list(self.name.values()) + [f"v{i}" for i in taken]
+        self.out.append(f"{pad}{name}({', '.join(given)})")
 
     def operation(self, x: Op) -> str:
         args, t = [f"v{a}" for a in x.args], ops.mojo_type(held(x.type.dtype), x.type.width)
         match x.op:
             case "Param" | "Scalar":
                 return self.name[x.attrs[0]]
+            case "Address":
+                return f"SIMD[DType.int64, 1](Int64(Int({self.pointer(x.attrs[0])})))"
             case "Broadcast":
                 return f"{t}({args[0]})"
             case "Iota":
@@ -238,6 +274,8 @@ class _Speller:
             case "Slice":
                 at = x.attrs[0]
                 return f"{args[0]}.slice[{x.type.width}{f', offset={at}' if at else ''}]()"
+            case "Reverse":
+                return f"{args[0]}.reversed()"
             case "Any":
                 return f"{t}({args[0]}.reduce_or())"
             case "Words":
@@ -279,7 +317,7 @@ class _Speller:
         t = self.types[x.value]
         at, each = self.offset(x, t.width)
         value = f"v{x.value}.cast[DType.uint8]()" if t.dtype == "bool" else f"v{x.value}"
-        name = f"eqk_{'scatter' if each else 'store'}{'_masked' if x.mask >= 0 else ''}"
+        name = f"eqk_{'scatter' if each else 'stream' if x.stream else 'store'}{'_masked' if x.mask >= 0 else ''}"
         mask = f", v{x.mask}" if x.mask >= 0 else ""
         return f"{name}[{self.memory(x.place)}, {t.width}]({self.pointer(x.place)}, {at}, {value}{mask})"
 
@@ -291,6 +329,20 @@ class _Speller:
             pointer = f"{pointer}.unsafe_bitcast[Scalar[{ops.mojo_dtype(dtype)}]]()"
             value, expected = (bits_as(v, held(dtype), dtype, 1) if v else "" for v in (value, expected))
         return bits_as(atomics.atomic(x.mode, dtype, pointer, f"v{x.at}", value, expected, mask), dtype, held(dtype), 1)
+
+
+def free(body: tuple[Statement, ...]) -> set[int]:
+    """Values that a block reads and does not define."""
+    read: set[int] = set()
+    made: set[int] = set()
+    for s in statements(body):
+        read.update(operands(s))
+        made.add(defined(s))
+        if isinstance(s, While):
+            read.add(s.cond)
+        elif isinstance(s, For):
+            made.add(s.index)
+    return read - made
 
 
 def _symbols(e: Expr) -> list[Expr]:

@@ -13,7 +13,9 @@ Per segment, with N instances on P cores at work (N where there are fewer)::
     segment = max(core, memory) + 0.1 * the smaller
 
 Bytes: an access asks for all its executions; *unique* is what all instances touch together. It crosses DRAM once a launch (unique) where
-what is re-read fits half of L3, else as often as it is asked for between reuses that do not fit half of L2. Short runs fetch whole lines.
+what is re-read fits half of L3, else as often as it is asked for between reuses that do not fit half of L2. A store costs a read of what it
+overwrites, too, unless it is streamed. What is read or written in pieces that lie far apart takes longer (`run_factor`); how long a piece
+is follows from the fragment, the loops around it and the order of instances, from the inside out, while each goes on where the last ended.
 
 Extractors use an additive form of the same: executions * parts * slots, with vectors wherever a fragment has lanes enough.
 """
@@ -27,13 +29,14 @@ import numpy as np
 
 from eqkir.base.dtypes import NUMPY, itemsize
 from eqkir.base.expr import Expr, coords
-from eqkir.cpu.expand import MAX_STATEMENTS
+from eqkir.cpu.expand import MAX_STATEMENTS, only_written
 from eqkir.cpu.forms import Form, form_of
 from eqkir.cpu.implementations import declarations
 from eqkir.cpu.layout import Layout, contiguous
+from eqkir.cpu.memory import FETCHED
 from eqkir.extract.cost.model import Cost, Part, Weights
 from eqkir.extract.cost.reach import segment_labels
-from eqkir.extract.cost.strides import contiguous_axes
+from eqkir.extract.cost.strides import contiguous_axes, run_length
 from eqkir.extract.cost.walk import Shape, Visit, visits
 from eqkir.extract.features import CONTRACTS, FREE, LOOPS, access, function
 from eqkir.extract.graph import ENode, FrozenGraph
@@ -52,8 +55,24 @@ TIE = 1e-9
 LANE_SLOTS = 2.0
 #: statements of one part of an access: its address, its mask, itself
 ACCESS_STATEMENTS = 6.0
-#: what a row costs that is read a block at a time, step by step from row to row, and bytes between rows from which that counts
-WALK, FAR = 2.0, 2048
+#: bytes that a store moves for each byte of its own where the old content is fetched first
+FETCHING = 1.4
+#: part of the target's `far_factor` that is left where rows are fetched ahead
+AHEAD = 0.4
+PAGE = 4096.0
+#: rows that can be walked along side by side as if each were alone
+STREAMS = 8.0
+#: statements of a body from which decoding them is what takes time, and how much more that is
+LONG, LONG_FACTOR = 1500.0, 1.5
+
+
+def run_factor(run: float, far: float, piece: float) -> float:
+    """Time of memory for each byte in pieces of `run` bytes, in units of that of one long run.
+
+    Measured (sums of columns of a matrix of 128 MiB, one core, pieces of 64 bytes to 64 KiB): every piece costs `piece` bytes more; pieces
+    of a page or less cost `far` more, longer ones less, as the third root of their length.
+    """
+    return float(1.0 + far * min(1.0, (PAGE / run) ** (1 / 3)) + piece / run)
 
 
 # ------------------------------------------------------------------------------------------------ whole programs
@@ -84,6 +103,8 @@ class _Segment:
         self.owned = {axis_of(x) for x in order_labels(s.order)}
         self.slots = self.loads = self.stores = self.chain = self.statements = 0.0
         self.bytes: dict[tuple[str, tuple[Expr, ...]], tuple[float, float, float]] = {}
+        self.written = only_written(program, s)
+        self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
         self.misfit, self.forms = "", dict[Form, None]()
         self.supplied = self._supplied()
         self.filled = self._fill()
@@ -93,6 +114,8 @@ class _Segment:
             self._spills(ph, layout, 1.0)
         cores = min(float(target.cores), max(self.instances, 1.0))
         clock = target.clock_hz / NS
+        if self.statements > LONG:
+            self.slots, self.loads, self.stores = (LONG_FACTOR * x for x in (self.slots, self.loads, self.stores))
         terms = [
             self.slots / target.slots_per_clock,
             self.loads / target.loads_per_clock,
@@ -271,30 +294,43 @@ class _Segment:
             whole *= n
         unique = min(unique, request) if deps else min(unique, request, whole)
         footprint = self._footprint(v, ixs, size)
-        run = self._run(v, ixs, size)
-        if (form is None or form.kind == "words") and v.loops and self._walks(v, ixs, size):
-            run *= WALK
+        run = 1.0
+        if (form is None or form.kind == "words") and unique > self.target.l2_bytes / 2:
+            run = self._run(v, view, ixs, size, footprint)
+        if store and view not in self.loaded and not (view in self.written and 0 < self.target.stream_bytes <= unique):
+            run *= FETCHING
         key = (view, ixs)
         old = self.bytes.get(key, (0.0, 0.0, 0.0))
         self.bytes[key] = old[0] + request * run, max(old[1], unique * run), max(old[2], footprint)
 
-    def _walks(self, v: Visit, ixs: tuple[Expr, ...], size: int) -> bool:
-        """Whether each step of the innermost loop goes to another row of a view, far from the last."""
-        inner = v.loops[-1].axis
-        moved = {a for e in ixs[:-1] for a in coords(e)}
-        return inner in moved and inner not in contiguous_axes(ixs) and self.shape.dims(self._view(v))[-1] * size >= FAR
-
-    @staticmethod
-    def _view(v: Visit) -> str:
-        return v.item.view if isinstance(v.item, Store) else str(v.item.attrs[0])
-
-    def _run(self, v: Visit, ixs: tuple[Expr, ...], size: int) -> float:
-        """How much more whole lines hold than what is used of them."""
-        axes = contiguous_axes(ixs)
-        if not axes or any(axis_of(t.label) in axes for t in v.loops) or self.owned & set(axes):
+    def _run(self, v: Visit, view: str, ixs: tuple[Expr, ...], size: int, footprint: float) -> float:
+        """How much longer memory takes than for one long run, whole lines included."""
+        axes, named = contiguous_axes(ixs), {a for e in ixs for a in coords(e)}
+        if not axes:
             return 1.0
-        lanes = max((self.shape.active(d) for d in v.item.dims if axis_of(d) in axes), default=1.0)
-        return max(1.0, self.target.line_bytes / max(lanes * size, 1.0))
+        lanes = {axis_of(d): self.shape.active(d) for d in v.item.dims if axis_of(d) in named}
+        extents = tuple(self.shape.dims(view))
+
+        def length() -> float:
+            return run_length(ixs, lambda a: lanes.get(a, 1.0), extents) * size
+
+        own = run = length()
+        rows = size / own
+        for n in lanes.values():
+            rows *= n
+        walks = bool(v.loops) and v.loops[-1].axis in named
+        for a in (*(t.axis for t in reversed(v.loops)), *(axis_of(x) for x in reversed(order_labels(self.s.order)))):
+            if a in named and rows <= STREAMS:
+                lanes[a] = self.shape.extent(a)
+                if (longer := length()) <= run:
+                    break
+                run = longer
+        waste, line, t = 1.0, float(self.target.line_bytes), self.target
+        if run < line:
+            shared = bool(self.owned & set(axes)) and footprint * line / run <= t.l2_bytes / 2  # neighbours find the rest of the line
+            waste, run = 1.0 if shared else line / run, line
+        ahead = walks and t.prefetch_bytes > 0 and own >= FETCHED
+        return waste * run_factor(run, t.far_factor * (AHEAD if ahead else 1.0), float(t.piece_bytes))
 
     def _footprint(self, v: Visit, ixs: tuple[Expr, ...], size: int) -> float:
         """Bytes that one instance touches."""

@@ -56,6 +56,30 @@ def eqk_store[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DT
     p.unsafe_store(Int(at), value)
 
 
+# Store past the caches, in pieces of 16 bytes, to an address that is a multiple of these. `eqk_stream_end` orders such stores before all
+# that follows.
+@always_inline
+def eqk_stream[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1], value: SIMD[D, W]):
+    comptime n = 16 // size_of[Scalar[D]]()
+    comptime if CompilationTarget.is_x86() and W >= n:
+        var q = p.unsafe_offset(Int(at))
+        comptime for k in range(W // n):
+            q.unsafe_store[non_temporal=True, alignment=16](k * n, value.slice[n, offset=k * n]())
+    else:
+        p.unsafe_store(Int(at), value)
+
+
+@always_inline
+def eqk_stream_end():
+    comptime if CompilationTarget.is_x86():
+        llvm_intrinsic["llvm.x86.sse.sfence", NoneType]()
+
+
+@always_inline
+def eqk_prefetch[D: DType](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1]):
+    llvm_intrinsic["llvm.prefetch.p0", NoneType](p.unsafe_offset(Int(at)), Int32(0), Int32(3), Int32(1))
+
+
 @always_inline
 def eqk_store_masked[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1], value: SIMD[D, W], mask: SIMD[DType.bool, W]):
     comptime if W == 1:
