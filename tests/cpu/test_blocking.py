@@ -54,8 +54,8 @@ def test_blocks_change_no_bit(k: int) -> None:
 def test_blocks_are_whole_chunks(depth: int, cut_: bool) -> None:
     """A loop in chunks of four members; its last block, and its last chunk, are partly filled."""
     c = chain_of("gemm_f32", target=V4)
-    p = loads(dumps(c.program).replace("c0:L1", "c0:LC"))
     bindings = {"B:i0": 2, "B:i1": 16, "C:c0": 4}
+    p = replace(loads(dumps(c.program).replace(b"c0:L1", b"c0:LC")), bindings={**c.program.bindings, **bindings})
     t, whole = expand(cut(p, depth, 2, **bindings), 64), expand(cut(p, 0, 2, **bindings), 64)
     assert all(bool(blocking(cut(p, depth, 2, **bindings), s)) == cut_ for s in p.segments)
     assert verify(t) == []
