@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eqkir.cpu.forms import FORMS, admits
+from eqkir.cpu.keys import KEYS
 from eqkir.cpu.implementations import PLAIN, Implementation, Operation, registered, takes
 from eqkir.extract.features import bound_label
 from eqkir.extract.graph import ENode, FrozenGraph
@@ -89,6 +90,7 @@ class Members:
         labels = tuple(sorted({*(n.labels or ()), bound}))
         lanes = {t: values.get(p, 0) if (p := parameter(t)) else 1 for t in labels}
         forms = tuple(self._form(k) for k in n.kids[:2]) if n.op.startswith("FCon") else ()
+        forms = (self._form(n.kids[0]), PLAIN) if n.op == "FRedLoop" else forms
         operands = _operands(self.graph, n)
         options = self.table.rows[row].options
         key = (n.op, n.by, n.attrs, operands, self.graph.dtypes[c], bound, tuple(lanes.items()), forms, options)
@@ -153,6 +155,8 @@ class Supplies:
     def has(self, n: ENode) -> bool:
         """Whether the operand of a ``FSupply`` has the form that it asks for."""
         form, vector = n.attrs
+        if form == KEYS:
+            return any(x.op == "FTri" and self._keys(x, str(vector)) for x in self._unready(n.kids[0]))
         return form in FORMS and bool(n.path) and any(self._load(x, str(vector), n) for x in self._unready(n.kids[0]))
 
     def _load(self, x: ENode, vector: str, n: ENode) -> bool:
@@ -163,6 +167,25 @@ class Supplies:
         dense = fits and all(m.op == "FNil" for m in self.graph.classes[x.kids[2]])
         always = any(m.op == "FConst" and m.attrs[0] == "true" for m in self._unready(x.kids[0]))
         return dense and always and view.role == "in" and view.alias not in self.written
+
+    def _keys(self, x: ENode, label: str) -> bool:
+        """Whether a choice counts in one lane of a label alone (`eqkir.cpu.keys`): the rules have found the lane; key, conditions and weight
+        must be the same in all."""
+        return not self._varies(x.kids[1], label) and self._hit(x.kids[0], label)
+
+    def _hit(self, c: int, label: str) -> bool:
+        for n in self._unready(c):
+            for a, b in (n.kids, n.kids[::-1]) if n.op == "FBin" else ():
+                if self._varies(a, label):
+                    continue
+                if n.attrs[0] == "eq" and any(m.op == "FIndex" and m.labels == (label,) for m in self._unready(b)):
+                    return True
+                if n.attrs[0] == "and" and self._hit(b, label):
+                    return True
+        return False
+
+    def _varies(self, c: int, label: str) -> bool:
+        return any(label in (n.labels or ()) for n in self._unready(c))
 
     def _unready(self, c: int) -> list[ENode]:
         return [m for n in self.graph.classes[c] for m in (self.graph.classes[n.kids[0]] if n.op == "FReady" else (n,))]

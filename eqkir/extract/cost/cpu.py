@@ -32,6 +32,7 @@ from eqkir.base.expr import Expr, coords
 from eqkir.cpu.expand import MAX_STATEMENTS, only_written
 from eqkir.cpu.forms import Form, form_of
 from eqkir.cpu.implementations import declarations
+from eqkir.cpu.keys import KEYS, avoided, keys_of
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.cpu.memory import FETCHED
 from eqkir.extract.cost.model import Cost, Part, Weights
@@ -53,6 +54,8 @@ REST, OVERLAP = 0.25, 0.1
 TIE = 1e-9
 #: slots of a lane that is moved alone (gathered, or taken out of a vector)
 LANE_SLOTS = 2.0
+#: slots of a member that is counted in the element that its key names
+KEY_SLOTS = 8.0
 #: statements of one part of an access: its address, its mask, itself
 ACCESS_STATEMENTS = 6.0
 #: bytes that a store moves for each byte of its own where the old content is fetched first
@@ -106,6 +109,7 @@ class _Segment:
         self.written = only_written(program, s)
         self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
         self.misfit, self.forms = "", dict[Form, None]()
+        self.avoided = [avoided(ph) for ph in s.phases]
         self.supplied = self._supplied()
         self.filled = self._fill()
         for v in visits(shape, n, s):
@@ -139,9 +143,11 @@ class _Segment:
                     for c in x.carries:
                         for a in c.args:
                             s = layout.supply(a)
-                            if s is not None and s.attrs[0] != "words" and layout.vector(c, x.label) != s.attrs[1]:
+                            if s is not None and s.attrs[0] not in ("words", KEYS) and layout.vector(c, x.label) != s.attrs[1]:
                                 self.misfit = f"{c.op} by {c.by} does not run along the label of its supply"
                     walk(x.body, layout, n, x)
+                elif isinstance(x, Let) and x.op == "Supply" and x.attrs[0] == KEYS:
+                    self.misfit = self.misfit if keys_of(layout.defs, x) else f"no form {KEYS}"
                 elif isinstance(x, Let) and x.op == "Supply":
                     form = form_of(self.program, self.s, loop, x, layout.defs[x.args[0]]) if loop is not None else None
                     if form is None:
@@ -181,6 +187,8 @@ class _Segment:
 
     def _visit(self, v: Visit) -> None:
         x, layout = v.item, self.layouts[v.phase]
+        if isinstance(x, Let) and x.id in self.avoided[v.phase]:
+            return
         bodies = 2.0 ** sum(parameter(t.label) is not None for t in v.loops) + 2.0  # main parts and tails; the end of an axis, any stride
         each = (
             ACCESS_STATEMENTS
@@ -222,6 +230,8 @@ class _Segment:
                 n = trips * self.shape.steps(x)
                 held = 4.0
                 for c in x.carries:
+                    if _keyed(layout, c):  # counted in memory
+                        continue
                     wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
                     replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
                     held += self._parts(layout, c.id) * replicas * self._replicas(c)
@@ -244,6 +254,8 @@ class _Segment:
 
     def _slots(self, v: Visit, layout: Layout, x: Let | Carry) -> float:
         """Issue slots of one execution."""
+        if _keyed(layout, x):
+            return self.program.lanes(v.loops[-1].label) * KEY_SLOTS if parameter(v.loops[-1].label) else KEY_SLOTS
         parts = self._parts(layout, x.id)
         bound = [d for d in v.labels if d not in x.dims and parameter(d)]
         if x.op.startswith(("Red", "Con")):
@@ -376,6 +388,12 @@ class _Segment:
         return max(dram / t.dram_bytes_per_s, l3 / (t.l3_bytes_per_s * cores)) * NS + filling
 
 
+def _keyed(layout: Layout, x: Let | Carry) -> bool:
+    """Whether an operation takes keys in (`eqkir.cpu.keys`)."""
+    s = layout.supply(x.args[0]) if isinstance(x, Carry) and x.args else None
+    return s is not None and s.attrs[0] == KEYS
+
+
 def _order_ns(t: Order) -> float:
     """What finding an instance costs besides its digits: divisions, where an order is no product."""
     own = {"TSwz": 30.0, "TInter": 4.0, "TRev": 1.0}.get(t[0], 0.0)
@@ -445,6 +463,9 @@ class _Proxy:
         if n.op in CONTRACTS:
             slots = declarations()[n.by].slots if n.by else 1.0
             return np.asarray(slots * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock))
+        if n.op == "FRedLoop" and any(k.op == "FSupply" and k.attrs[0] == KEYS for k in self.g.classes[n.kids[0]]):
+            inner = self.t.product("lanes", tuple(x for x in labels if n.path and x == n.path[-1][1]))
+            return np.asarray(trips * inner * KEY_SLOTS / (self.m.slots_per_clock * self.clock))
         slots = self.m.slots(function(n))
         if n.op.startswith(("FRedN", "FScanN")):
             slots = 6.0
