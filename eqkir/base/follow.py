@@ -8,8 +8,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-#: of a fresh interpreter: ask the kernel to end this process with its parent (prctl PR_SET_PDEATHSIG, SIGKILL), see that the parent is still
-#: there, and become the program. Arguments: the parent's id, the program, its arguments
+#: of a fresh interpreter: ask the kernel to end this process with its parent (prctl PR_SET_PDEATHSIG, SIGKILL), see that the parent is
+#: still there, and become the program. Arguments: the parent's id, the program, its arguments
 _FOLLOWING = """
 import os, sys
 try:
@@ -34,6 +34,6 @@ def follow(parent: int, period: float = 2.0) -> None:
 
 
 def following(command: Sequence[str]) -> list[str]:
-    """The command line of a program (its path first) that ends with this process, however this process ends. Start it without a shell, from a
-    thread that waits for it: the end of that thread counts. Where the system cannot tell (not Linux), it is the program alone."""
+    """The command line of a program (its path first) that ends with this process, however this process ends. Start it without a shell, from
+    a thread that waits for it: the end of that thread counts. Where the system cannot tell (not Linux), it is the program alone."""
     return [sys.executable, "-I", "-S", "-c", _FOLLOWING, str(os.getpid()), *command]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eqkir.cpu.forms import FORMS, admits
-from eqkir.cpu.keys import KEYS
 from eqkir.cpu.implementations import PLAIN, Implementation, Operation, registered, takes
+from eqkir.cpu.keys import KEYS
 from eqkir.extract.features import bound_label
 from eqkir.extract.graph import ENode, FrozenGraph
 from eqkir.extract.labels import Bools, LabelTable
@@ -169,8 +169,8 @@ class Supplies:
         return dense and always and view.role == "in" and view.alias not in self.written
 
     def _keys(self, x: ENode, label: str) -> bool:
-        """Whether a choice counts in one lane of a label alone (`eqkir.cpu.keys`): the rules have found the lane; key, conditions and weight
-        must be the same in all."""
+        """Whether a choice counts in one lane of a label alone (`eqkir.cpu.keys`): the rules have found the lane; key, conditions and
+        weight must be the same in all."""
         return not self._varies(x.kids[1], label) and self._hit(x.kids[0], label)
 
     def _hit(self, c: int, label: str) -> bool:

@@ -1,4 +1,4 @@
-"""The cache of winners: what was chosen is found again by everything that the choice follows from, and trusted no more than a fresh choice."""
+"""The cache of winners: what was chosen is found again by everything that the choice follows from, and trusted like a fresh choice."""
 
 from __future__ import annotations
 
@@ -124,7 +124,8 @@ def test_an_entry_is_found_by_everything_that_the_choice_follows_from(tmp_path: 
     same = {"winners": True}
     asked = {k: winners.path_of(winners.question(chain(**o))) for k, o in {
         "": same, "shape": {"shapes": {"M": 64}}, "hardware": {"target": "mojo:x86-64-v3"}, "rows": {"rows": str(rows)},
-        "extractor": {"extractor": "ilp"}, "seed": {"seed": 1}, "rules": {"without": ("access",)}, "provider": {"target": "triton:nvidia-h200"},
+        "extractor": {"extractor": "ilp"}, "seed": {"seed": 1}, "rules": {"without": ("access",)},
+        "provider": {"target": "triton:nvidia-h200"},
         "permission": {"permit": ("zero_products",)}, "limits": {"limits": {"enodes": 5000.0}},
     }.items()}  # fmt: skip
     asked["kernel"] = winners.path_of(winners.question(renamed()))

@@ -35,6 +35,7 @@ from eqkir.cpu.implementations import declarations
 from eqkir.cpu.keys import KEYS, avoided, keys_of
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.cpu.memory import FETCHED
+from eqkir.extract.cost.cpu_keys import COMPARED, KEY_SLOTS, definitions_of, keyed_classes, supplied, takers, takes_keys
 from eqkir.extract.cost.model import Cost, Part, Weights
 from eqkir.extract.cost.reach import segment_labels
 from eqkir.extract.cost.strides import contiguous_axes, run_length
@@ -54,8 +55,6 @@ REST, OVERLAP = 0.25, 0.1
 TIE = 1e-9
 #: slots of a lane that is moved alone (gathered, or taken out of a vector)
 LANE_SLOTS = 2.0
-#: slots of a member that is counted in the element that its key names
-KEY_SLOTS = 8.0
 #: statements of one part of an access: its address, its mask, itself
 ACCESS_STATEMENTS = 6.0
 #: bytes that a store moves for each byte of its own where the old content is fetched first
@@ -214,6 +213,10 @@ class _Segment:
 
     def _unrolled(self, v: Visit, layout: Layout, x: Let | Carry | Store) -> float:
         """Vectors that one execution is spelled as, one statement or a few each."""
+        if isinstance(x, Carry) and takes_keys(layout, x):
+            return KEY_SLOTS * (self.program.lanes(v.loops[-1].label) if parameter(v.loops[-1].label) else 1)
+        if isinstance(x, Let) and x.op == "Supply":
+            return 0.0
         vector = layout.best(self.program.lane_dims(x.dims)) if isinstance(x, Store) else layout.along(x.id)
         args = () if isinstance(x, Store) else x.args
         out = 1.0
@@ -230,7 +233,7 @@ class _Segment:
                 n = trips * self.shape.steps(x)
                 held = 4.0
                 for c in x.carries:
-                    if _keyed(layout, c):  # counted in memory
+                    if takes_keys(layout, c):  # counted in memory
                         continue
                     wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
                     replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
@@ -254,7 +257,7 @@ class _Segment:
 
     def _slots(self, v: Visit, layout: Layout, x: Let | Carry) -> float:
         """Issue slots of one execution."""
-        if _keyed(layout, x):
+        if takes_keys(layout, x):
             return self.program.lanes(v.loops[-1].label) * KEY_SLOTS if parameter(v.loops[-1].label) else KEY_SLOTS
         parts = self._parts(layout, x.id)
         bound = [d for d in v.labels if d not in x.dims and parameter(d)]
@@ -388,12 +391,6 @@ class _Segment:
         return max(dram / t.dram_bytes_per_s, l3 / (t.l3_bytes_per_s * cores)) * NS + filling
 
 
-def _keyed(layout: Layout, x: Let | Carry) -> bool:
-    """Whether an operation takes keys in (`eqkir.cpu.keys`)."""
-    s = layout.supply(x.args[0]) if isinstance(x, Carry) and x.args else None
-    return s is not None and s.attrs[0] == KEYS
-
-
 def _order_ns(t: Order) -> float:
     """What finding an instance costs besides its digits: divisions, where an order is no product."""
     own = {"TSwz": 30.0, "TInter": 4.0, "TRev": 1.0}.get(t[0], 0.0)
@@ -405,6 +402,7 @@ class _Proxy:
     def __init__(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: CpuTarget) -> None:
         self.g, self.t, self.abi, self.m = graph, table, abi, target
         self.clock = target.clock_hz / NS
+        self.keyed, self.defining, self.takers = keyed_classes(graph), definitions_of(graph), takers(table)
         self.along: dict[str, int] = {}  # axis -> distinct accesses that are contiguous along it; stores count twice
         nodes = [n for ns in graph.classes for n in ns]
         for found in ({access(n) for n in nodes}, {access(n) for n in nodes if n.op == "SStore"}):
@@ -428,10 +426,11 @@ class _Proxy:
                         rank = {"TSwz": 3.0, "TProd": 1.0, "TRev": 4.0, "TInter": 5.0, "TAx": 0.0}[n.op]
                         out[e] = self.t.ones * TIE * rank
                     elif n.op not in FREE and n.path != FN:
-                        key = (n.op, n.by, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids))
+                        keyed = n.op == "FRedLoop" and (n.kids[0] in self.keyed, supplied(self.g, n))
+                        key = (n.op, n.by, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids), keyed)
                         if key not in memo:
                             memo[key] = np.nan_to_num(self._node(c, n), nan=0.0, posinf=1e30)
-                        out[e] = memo[key]
+                        out[e] = memo[key] * ~self.takers if (c, j) in self.defining else memo[key]
                     e += 1
         return Weights(out, scale)
 
@@ -463,7 +462,7 @@ class _Proxy:
         if n.op in CONTRACTS:
             slots = declarations()[n.by].slots if n.by else 1.0
             return np.asarray(slots * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock))
-        if n.op == "FRedLoop" and any(k.op == "FSupply" and k.attrs[0] == KEYS for k in self.g.classes[n.kids[0]]):
+        if n.op == "FRedLoop" and supplied(self.g, n):
             inner = self.t.product("lanes", tuple(x for x in labels if n.path and x == n.path[-1][1]))
             return np.asarray(trips * inner * KEY_SLOTS / (self.m.slots_per_clock * self.clock))
         slots = self.m.slots(function(n))
@@ -474,6 +473,8 @@ class _Proxy:
         work = trips * self._vectors(labels, dtype) * slots / (self.m.slots_per_clock * self.clock)
         chain = trips * self.m.latency_clocks / self.clock if n.op in LOOPS else 0.0
         tree = 4.0 * trips / self.clock if n.op in LOOPS and "tree" in n.attrs else 0.0
+        if n.op == "FRedLoop" and n.kids[0] in self.keyed:  # where what is compared is for free, who compares pays it
+            tree = tree + self.takers * COMPARED * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock)
         return np.asarray(np.maximum(work, chain) + tree)
 
 
