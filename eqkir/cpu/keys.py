@@ -1,8 +1,8 @@
 """The form *keys* of a value: along one label it is a weight where the label's coordinate equals a key, and zero in every other lane.
 
 Such a value is wanted as (key, where, weight), none of which vary along the label: a reader touches the one lane that counts instead
-of comparing all of them. Nothing is filled for it. Legality finds the form in the e-graph (`eqkir.extract.cpu_members`), expansion and cost in a
-program, both from the definition: ``select(eq(key, coordinate) and …, weight, 0)``.
+of comparing all of them. Nothing is filled for it. Legality finds the form in the e-graph (`eqkir.extract.cpu_members`), expansion and
+cost in a program, both from the definition: ``select(eq(key, coordinate) and …, weight, 0)``.
 """
 
 from __future__ import annotations
