@@ -7,13 +7,13 @@ cost in a program, both from the definition: ``select(eq(key, coordinate) and â€
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eqkir.base.dtypes import parse
 from eqkir.base.expr import Coord
 from eqkir.program.abi import axis_of
-from eqkir.program.model import Carry, Item, Let, Loop, Store
+from eqkir.program.model import Carry, Let
 
 KEYS = "keys"
 
@@ -62,35 +62,3 @@ def _hit(defs: Mapping[int, Let | Carry], i: int, label: str) -> tuple[int, tupl
 
 def _coordinate(x: Let | Carry, label: str) -> bool:
     return isinstance(x, Let) and x.op == "Index" and x.dtype == "index" and x.attrs[0] == Coord(axis_of(label)) and label in x.dims
-
-
-def avoided(items: Iterable[Item]) -> set[int]:
-    """Values of a phase that only the definitions of values in this form read: they are never made."""
-    defs: dict[int, Let | Carry] = {}
-    roots: list[int] = []
-
-    def walk(xs: Iterable[Item]) -> None:
-        for x in xs:
-            if isinstance(x, Let):
-                defs[x.id] = x
-            elif isinstance(x, Store):
-                roots.extend(i for i in (x.value, x.valid, *x.deps, x.expected, x.live) if i >= 0)
-            elif isinstance(x, Loop):
-                roots.extend(i for i in (x.cond, x.on, x.lo, x.hi, *x.ends) if i >= 0)
-                for c in x.carries:
-                    defs[c.id] = c
-                    roots.extend((*c.args, *c.inits))
-                walk(x.body)
-
-    walk(items)
-    forms = {i: f for i, x in defs.items() if isinstance(x, Let) and x.op == "Supply" and x.attrs[0] == KEYS and (f := keys_of(defs, x))}
-    if not forms:
-        return set()
-    made: set[int] = set()
-    while roots:
-        i = roots.pop()
-        if i in made or i not in defs:
-            continue
-        made.add(i)
-        roots.extend((forms[i].key, *forms[i].where, forms[i].weight) if i in forms else defs[i].args)
-    return set(defs) - made

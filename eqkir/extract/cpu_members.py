@@ -9,18 +9,19 @@ e-graph has no implementation for it (the family is switched off).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from eqkir.cpu.bytes import BYTES, Shown, factors
 from eqkir.cpu.forms import FORMS, admits
 from eqkir.cpu.implementations import PLAIN, Implementation, Operation, registered, takes
 from eqkir.cpu.keys import KEYS
 from eqkir.extract.features import bound_label
 from eqkir.extract.graph import ENode, FrozenGraph
 from eqkir.extract.labels import Bools, LabelTable
-from eqkir.program.abi import Abi, parameter
+from eqkir.program.abi import Abi, Axis, parameter
 from eqkir.targets.cpu import CpuTarget
 
 NONE, SEVERAL = "no implementation", "several implementations"
@@ -143,11 +144,30 @@ def _operands(g: FrozenGraph, n: ENode) -> tuple[str, ...]:
     return tuple(g.dtypes[k] for k in n.kids[: 2 if n.op.startswith("FCon") else 1])
 
 
+@dataclass(frozen=True)
+class Classes:
+    """The definitions of values in an e-graph (`eqkir.cpu.bytes.Source`); `alternatives`: the e-nodes of a class."""
+
+    graph: FrozenGraph
+    alternatives: Callable[[int], list[ENode]]
+
+    def definitions(self, c: int) -> Iterator[Shown]:
+        for n in self.alternatives(c):
+            if n.op in ("FConst", "FIndex", "FLoad", "FBin", "FTri", "FCast", "FBitcast"):
+                args = tuple(i for k in n.kids for i in (self._list(k) if self.graph.sorts[k] == "FL" else (k,)))
+                dtype = self.graph.dtypes[c] or str(n.attrs[-1])
+                yield Shown(n.op[1:], n.attrs, args, dtype, n.labels or ())
+
+    def _list(self, c: int) -> tuple[int, ...]:
+        cons = next((n for n in self.graph.classes[c] if n.op == "FCons"), None)
+        return () if cons is None else (cons.kids[0], *self._list(cons.kids[1]))
+
+
 class Supplies:
     """Which loads can be had in a form: those of views that nothing writes, valid everywhere, along a block and a loop alone."""
 
-    def __init__(self, graph: FrozenGraph, abi: Abi) -> None:
-        self.graph, self.abi = graph, abi
+    def __init__(self, graph: FrozenGraph, abi: Abi, axes: Mapping[str, Axis]) -> None:
+        self.graph, self.abi, self.axes = graph, abi, axes
         stored = {str(n.attrs[0]) for ns in graph.classes for n in ns if n.op == "SStore"}
         stored |= {str(n.attrs[6]) for ns in graph.classes for n in ns if n.op == "SStore" and n.attrs[6] != "-"}
         self.written = {abi.view(v).alias for v in stored}
@@ -157,6 +177,8 @@ class Supplies:
         form, vector = n.attrs
         if form == KEYS:
             return any(x.op == "FTri" and self._keys(x, str(vector)) for x in self._unready(n.kids[0]))
+        if form == BYTES:
+            return factors(Classes(self.graph, self._unready), self.axes, n.kids[0], str(vector)) is not None
         return form in FORMS and bool(n.path) and any(self._load(x, str(vector), n) for x in self._unready(n.kids[0]))
 
     def _load(self, x: ENode, vector: str, n: ENode) -> bool:

@@ -14,6 +14,7 @@ adjacent        of one execution group, the last coordinate but one of most acce
 minor           the last coordinate of some access
 packed          owned by instances, where a loop around a store finds its members and what is computed there counts for these alone
 searched        of groups that find their members among rows that instances own: their loop may be searched for those that a block meets
+dotted          bound by a sum of products of i32
 keyed           owned by instances: a sum takes in what is not zero in one member of it alone, which a value names (a histogram's bins)
 counted         counts members from where a group starts
 sparse          owned by instances: the groups whose members are counted
@@ -45,6 +46,9 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         axis = bound_axis(n)
         if n.op in ("Red", "RedN"):
             roles[axis] |= {"reduced", "folded"}
+            factor = abstract.nodes[n.args[0]]
+            if n.op == "Red" and n.attrs[0] == "sum" and factor.op == "Bin" and factor.attrs[0] == "mul" and factor.dtype == "i32":
+                roles[axis].add("dotted")
             for x in sorted(_keyed(abstract, n)):
                 roles[x].add("keyed")
             continue
