@@ -1,8 +1,8 @@
 """The form *bytes* of a value: an i32 product whose factors are bytes, one of them not negative or both signed, along a contiguous label.
 
-Such a value is wanted as its two factors in bytes: what stands between memory and the product (masks, shifts, choices, casts) is done on
-bytes, where it is exact because no intermediate value leaves them. `Source` shows the definitions of a program or of an e-graph alike, so that
-legality, cost and expansion agree on what has the form.
+Such a value is wanted as its two factors in bytes: what stands between memory and the product (masks, shifts, choices, casts) is done
+on bytes, where it is exact because no intermediate value leaves them. `Source` shows the definitions of a program or of an e-graph
+alike, so that legality, cost and expansion agree on what has the form.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Lets:
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """A value in bytes: `op` is ``leaf`` (value `leaf`, of dtype u8 or i8), ``const`` (`low`), ``select`` (condition `leaf`) or the name of a
-    binary function; all values lie in [low, high]."""
+    """A value in bytes: `op` is ``leaf`` (value `leaf`, of dtype u8 or i8), ``const`` (`low`), ``select`` (condition `leaf`) or the name
+    of a binary function; all values lie in [low, high]."""
 
     op: str
     low: int

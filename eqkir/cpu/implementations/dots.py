@@ -1,5 +1,5 @@
-"""Sums of products of bytes along a loop, four at a time (VNNI), where the factors need no wider arithmetic than bytes (`eqkir.cpu.bytes`): an
-integer dot product along contiguous members, with or without codes of a few bits to unpack.
+"""Sums of products of bytes along a loop, four at a time (VNNI), where the factors need no wider arithmetic than bytes
+(`eqkir.cpu.bytes`): an integer dot product along contiguous members, with or without codes of a few bits to unpack.
 
 The instruction takes one factor without sign. Where both have one, 128 is added to the first, and what that adds to the sum, 128 times the
 second factors, is counted beside and taken off at the end. All of it modulo 2^32, as i32 is added up, so any order is the same.
@@ -23,8 +23,8 @@ REPLICAS = Parameter("replicas", (1, 2))
 
 
 class Dots(Accumulators):
-    """Reductions along a loop; sums of products in the form *bytes* with the instruction. Other reductions are done as by `Accumulators`, so
-    that a set may name this one in its place."""
+    """Reductions along a loop; sums of products in the form *bytes* with the instruction. Other reductions are done as by `Accumulators`,
+    so that a set may name this one in its place."""
 
     declaration = Declaration(
         "reduce_dot4", "reduction along a loop", ("RedLoop", "RedNLoop"), "any tree of the operation's combine",

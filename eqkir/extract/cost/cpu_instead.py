@@ -38,7 +38,7 @@ def taken_instead(program: Program, layout: Layout, loop: str, x: Carry) -> floa
 
 
 class Instead:
-    """Of a graph: e-nodes that only define such values, and who may take them. `rows`: form -> rows with an implementation that takes it."""
+    """Of a graph: e-nodes that only define such values, and who may take them. `rows`: form -> rows with an implementation for it."""
 
     def __init__(self, graph: FrozenGraph, table: LabelTable) -> None:
         self.graph = graph
