@@ -121,13 +121,13 @@ def test_an_entry_is_found_by_everything_that_the_choice_follows_from(tmp_path: 
     rows = tmp_path / "rows.json"
     data = json.loads((Path(eqkir.__file__).parent / "targets" / "rows" / "mojo-cpu.json").read_text())
     rows.write_text(json.dumps({**data, "limit": 8}))
-    same = {"winners": True}
-    asked = {k: winners.path_of(winners.question(chain(**o))) for k, o in {
-        "": same, "shape": {"shapes": {"M": 64}}, "hardware": {"target": "mojo:x86-64-v3"}, "rows": {"rows": str(rows)},
+    changes: dict[str, dict[str, Any]] = {
+        "": {}, "shape": {"shapes": {"M": 64}}, "hardware": {"target": "mojo:x86-64-v3"}, "rows": {"rows": str(rows)},
         "extractor": {"extractor": "ilp"}, "seed": {"seed": 1}, "rules": {"without": ("access",)},
         "provider": {"target": "triton:nvidia-h200"},
         "permission": {"permit": ("zero_products",)}, "limits": {"limits": {"enodes": 5000.0}},
-    }.items()}  # fmt: skip
+    }  # fmt: skip
+    asked = {k: winners.path_of(winners.question(chain(**o))) for k, o in changes.items()}
     asked["kernel"] = winners.path_of(winners.question(renamed()))
     monkeypatch.setattr(implementations, "definitions", lambda: "others")
     asked["implementations"] = winners.path_of(winners.question(chain()))

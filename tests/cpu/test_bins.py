@@ -15,7 +15,8 @@ import pytest
 
 from eqkir.cpu import interp as task_interp
 from eqkir.cpu.expand import expand
-from eqkir.cpu.keys import avoided, keys_of
+from eqkir.cpu.instead import avoided
+from eqkir.cpu.keys import keys_of
 from eqkir.cpu.model import Alloc, statements
 from eqkir.cpu.verify import verify
 from eqkir.driver.chain import Chain
@@ -124,7 +125,7 @@ def test_nothing_compares_a_key_with_all_bins() -> None:
     p = chain(256).program
     (phase,) = p.segments[0].phases
     loop = next(x for x in phase if isinstance(x, Loop))
-    left = avoided(phase)
+    left = avoided(phase, p.axis)
     assert {x.attrs[0] for x in loop.body if isinstance(x, Let) and x.id in left} >= {"eq", "select"}
     defs = {x.id: x for x in (*phase, *loop.body) if isinstance(x, Let)}
     (supply,) = (x for x in defs.values() if x.op == "Supply")

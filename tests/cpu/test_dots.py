@@ -1,4 +1,4 @@
-"""Sums of products of bytes with the instruction: exact at the ends of the types, whatever is unpacked, for any number of members and strides."""
+"""Sums of products of bytes with the instruction: exact at the ends of the types, whatever is unpacked, for any extents and strides."""
 
 from __future__ import annotations
 

@@ -100,9 +100,9 @@ class Dots(Accumulators):
         for at, p in enumerate(self._points(k, x)):
             total = -1
             for j in range(0, n, 2 if both else 1):
-                part = b.get(state[at * n + j])
-                part = b.bin("sub", part, b.get(state[at * n + j + 1])) if both else part
-                total = part if total < 0 else b.bin("add", total, part)
+                one = b.get(state[at * n + j])
+                one = b.bin("sub", one, b.get(state[at * n + j + 1])) if both else one
+                total = one if total < 0 else b.bin("add", total, one)
             (sums[shape.key(p)],) = folded(k, (total,), lambda s, t: (b.bin("add", s[0], t[0]),))
 
         def part(p: dict[str, int], v: str) -> int:

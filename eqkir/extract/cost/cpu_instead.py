@@ -33,7 +33,7 @@ def taken_instead(program: Program, layout: Layout, loop: str, x: Carry) -> floa
     found = factors(Lets(layout.defs), program.axis, s.args[0], loop)
     each = sum(f.size for f in found) + (1.0 if found[0].unsigned else 3.0) if found else 0.0
     points = float(np.prod([program.lanes(d) for d in layout.dims[x.id]]))
-    folds = 2.0 * np.log2(max(2.0, min(members, layout.bytes_) / 4))
+    folds = 2.0 * float(np.log2(max(2.0, min(members, layout.bytes_) / 4)))
     return points * (each * max(1.0, members / layout.bytes_) + folds)
 
 
