@@ -9,14 +9,14 @@ segment is multiplied by its instances::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
 from eqkir.extract.components import components
 from eqkir.extract.graph import FrozenGraph, Selection
-from eqkir.extract.labels import Floats
+from eqkir.extract.labels import Bools, Floats
 from eqkir.extract.rows import Row
 
 
@@ -29,6 +29,7 @@ class Problem:
     weight: Floats
     scale: dict[int, Floats] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # `Legality.notes`
+    refused: list[Mapping[str, Bools]] = field(default_factory=list, repr=False)  # `Legality.refused`
     _ranks: dict[int, dict[int, int]] = field(default_factory=dict, repr=False)
     _legal: dict[int, dict[int, list[int]]] = field(default_factory=dict, repr=False)
 

@@ -48,8 +48,16 @@ class Limits:
 
 
 @dataclass
+class Round:
+    """One iteration: what matched, and how long it was looked for, by rule."""
+
+    matches: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
 class Report:
-    """What a saturation did. `matches` and `seconds` are by rule; times are for report.json only."""
+    """What a saturation did. `matches` and `seconds` are by rule; times are for report.json only; `rounds`: the same by iteration."""
 
     stop: Stop = "saturated"
     message: str = ""
@@ -61,6 +69,7 @@ class Report:
     matches: dict[str, int] = field(default_factory=dict)
     rule_seconds: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    rounds: list[Round] = field(default_factory=list)
 
 
 @dataclass
@@ -119,13 +128,16 @@ class _Run:
         return rows.root
 
     def note(self, run: Any) -> int:
-        n = 0
+        n, now = 0, self.report.rounds[-1]
         for k, m in run.num_matches_per_rule.items():
             self.matches[k] += m
+            if m:
+                now.matches[k] = now.matches.get(k, 0) + m
             n += m
         self.most += n * self.growth
         for k, t in run.search_and_apply_time_per_rule.items():
             self.times[k] += t.total_seconds()
+            now.seconds[k] = now.seconds.get(k, 0.0) + t.total_seconds()
         return n
 
     def within(self, engine: Any) -> bool:
@@ -139,6 +151,7 @@ class _Run:
         """What is planned is placed, to the end, so that it is complete; then one round of every family. Facts are saturated after each
         run. Returns (anything new, matches)."""
         changed, matches = False, 0
+        self.report.rounds.append(Round())
 
         def run(family: str) -> bool:
             nonlocal changed, matches
