@@ -157,7 +157,7 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
                 with b.block(both):
                     b.branch(cond, flowing, fast)
                 fast = both
-        edge = body(True, False) if b.known(inside) is None else []
+        edge = body(True, False) if b.known(inside) is not True else []
         general = body(False, False) if assumed else []
         _select(b, first, assumed, inside, fast, edge, general)
 
