@@ -20,7 +20,7 @@ from eqkir.program.abi import parameter, step_parameter, traversal
 from eqkir.program.model import Carry, Let, Loop, Program, Segment, blocks, order_labels
 
 #: bytes of carried values that one instance may hold
-HELD = 1 << 18
+HELD = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
