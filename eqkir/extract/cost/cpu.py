@@ -29,11 +29,17 @@ import numpy as np
 
 from eqkir.base.dtypes import NUMPY, itemsize
 from eqkir.base.expr import Expr, coords
+from eqkir.cpu.blocking import blocking
+from eqkir.cpu.bytes import BYTES
 from eqkir.cpu.expand import MAX_STATEMENTS, only_written
 from eqkir.cpu.forms import Form, form_of
 from eqkir.cpu.implementations import declarations
+from eqkir.cpu.instead import INSTEAD, avoided, read_instead
+from eqkir.cpu.keys import KEYS
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.cpu.memory import FETCHED
+from eqkir.extract.cost.cpu_instead import COMPARED, DOT_SLOTS, KEY_SLOTS, Instead, taken_instead
+from eqkir.extract.cost.cpu_tiles import Moved, Tiles, capacity
 from eqkir.extract.cost.model import Cost, Part, Weights
 from eqkir.extract.cost.reach import segment_labels
 from eqkir.extract.cost.strides import contiguous_axes, run_length
@@ -62,6 +68,8 @@ AHEAD = 0.4
 PAGE = 4096.0
 #: rows that can be walked along side by side as if each were alone
 STREAMS = 8.0
+#: and what each of them costs all the same: the fetching of eight was a sixth slower than that of one
+BESIDE = 0.025
 #: statements of a body from which decoding them is what takes time, and how much more that is
 LONG, LONG_FACTOR = 1500.0, 1.5
 
@@ -102,17 +110,21 @@ class _Segment:
         self.instances = shape.instances(s)
         self.owned = {axis_of(x) for x in order_labels(s.order)}
         self.slots = self.loads = self.stores = self.chain = self.statements = 0.0
-        self.bytes: dict[tuple[str, tuple[Expr, ...]], tuple[float, float, float]] = {}
+        self.bytes: dict[tuple[str, tuple[Expr, ...]], Moved] = {}
+        self.plan = blocking(program, s)
+        self.tiles = Tiles(program, s, shape, target, self.plan)
         self.written = only_written(program, s)
         self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
         self.misfit, self.forms = "", dict[Form, None]()
+        self.avoided = [avoided(ph, program.axis) for ph in s.phases]
         self.supplied = self._supplied()
         self.filled = self._fill()
         for v in visits(shape, n, s):
             self._visit(v)
         for ph, layout in zip(s.phases, self.layouts, strict=True):
             self._spills(ph, layout, 1.0)
-        cores = min(float(target.cores), max(self.instances, 1.0))
+        self._held()
+        cores = min(float(target.cores), max(self.instances / self.tiles.side(), 1.0))
         clock = target.clock_hz / NS
         if self.statements > LONG:
             self.slots, self.loads, self.stores = (LONG_FACTOR * x for x in (self.slots, self.loads, self.stores))
@@ -122,7 +134,7 @@ class _Segment:
             self.stores / target.stores_per_clock,
             self.chain,
         ]
-        each = target.instance_ns + _order_ns(s.order) + self._stray()
+        each = self.tiles.instance_ns + _order_ns(s.order) + self._stray()
         work = (max(terms) + REST * (sum(terms) - max(terms))) / clock * self.instances
         core = (work + self.instances * each) / cores
         memory = self._memory(cores)
@@ -139,9 +151,11 @@ class _Segment:
                     for c in x.carries:
                         for a in c.args:
                             s = layout.supply(a)
-                            if s is not None and s.attrs[0] != "words" and layout.vector(c, x.label) != s.attrs[1]:
+                            if s is not None and s.attrs[0] not in ("words", *INSTEAD) and layout.vector(c, x.label) != s.attrs[1]:
                                 self.misfit = f"{c.op} by {c.by} does not run along the label of its supply"
                     walk(x.body, layout, n, x)
+                elif isinstance(x, Let) and x.op == "Supply" and x.attrs[0] in INSTEAD:
+                    self.misfit = self.misfit if read_instead(layout.defs, self.program.axis, x) else f"no form {x.attrs[0]}"
                 elif isinstance(x, Let) and x.op == "Supply":
                     form = form_of(self.program, self.s, loop, x, layout.defs[x.args[0]]) if loop is not None else None
                     if form is None:
@@ -156,13 +170,13 @@ class _Segment:
         return out
 
     def _fill(self) -> float:
-        """Bytes that filling the forms of the segment moves."""
+        """ns of one core that filling the forms of the segment takes: bytes, and lanes taken one by one where a panel lies across."""
         out = 0.0
         for f in self.forms:
-            size = 2.0 * itemsize(f.dtype)
-            for d in (f.vector, f.loop):
-                size *= self.shape.extent(axis_of(d))
-            out += size
+            count = self.shape.extent(axis_of(f.vector)) * self.shape.extent(axis_of(f.loop))
+            out += 2.0 * itemsize(f.dtype) * count / self.target.l3_bytes_per_s * NS
+            if not contiguous(f.ixs, axis_of(f.vector), frozenset()):
+                out += LANE_SLOTS * count / self.target.loads_per_clock / self.target.clock_hz * NS
         return out
 
     def _stray(self) -> float:
@@ -181,6 +195,8 @@ class _Segment:
 
     def _visit(self, v: Visit) -> None:
         x, layout = v.item, self.layouts[v.phase]
+        if isinstance(x, Let) and x.id in self.avoided[v.phase]:
+            return
         bodies = 2.0 ** sum(parameter(t.label) is not None for t in v.loops) + 2.0  # main parts and tails; the end of an axis, any stride
         each = (
             ACCESS_STATEMENTS
@@ -206,6 +222,10 @@ class _Segment:
 
     def _unrolled(self, v: Visit, layout: Layout, x: Let | Carry | Store) -> float:
         """Vectors that one execution is spelled as, one statement or a few each."""
+        if isinstance(x, Carry) and (found := taken_instead(self.program, layout, v.loops[-1].label, x)) is not None:
+            return found
+        if isinstance(x, Let) and x.op == "Supply":
+            return 0.0
         vector = layout.best(self.program.lane_dims(x.dims)) if isinstance(x, Store) else layout.along(x.id)
         args = () if isinstance(x, Store) else x.args
         out = 1.0
@@ -222,6 +242,8 @@ class _Segment:
                 n = trips * self.shape.steps(x)
                 held = 4.0
                 for c in x.carries:
+                    if taken_instead(self.program, layout, x.label, c) is not None:  # counted in memory
+                        continue
                     wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
                     replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
                     held += self._parts(layout, c.id) * replicas * self._replicas(c)
@@ -244,6 +266,8 @@ class _Segment:
 
     def _slots(self, v: Visit, layout: Layout, x: Let | Carry) -> float:
         """Issue slots of one execution."""
+        if isinstance(x, Carry) and (found := taken_instead(self.program, layout, v.loops[-1].label, x)) is not None:
+            return found
         parts = self._parts(layout, x.id)
         bound = [d for d in v.labels if d not in x.dims and parameter(d)]
         if x.op.startswith(("Red", "Con")):
@@ -273,12 +297,12 @@ class _Segment:
         for d in dims:
             count *= self.program.lanes(d)
         size = itemsize(self.program.abi.view(view).dtype)
+        form = self.supplied.get((v.phase, v.item.id)) if isinstance(v.item, Let) else None
         if along:
             varying = frozenset(k for k, i in enumerate(deps) if along in layout.dims[i])
-            dense = contiguous(ixs, axis_of(along), varying)
+            dense = contiguous(ixs, axis_of(along), varying) or (form is not None and form.vector == along)
             width = layout.width[along]
             count = count / width * max(1.0, width * size / self.target.vector_bytes) if dense else count * LANE_SLOTS
-        form = self.supplied.get((v.phase, v.item.id)) if isinstance(v.item, Let) else None
         if form is not None:
             count /= form.members
         if store:
@@ -300,8 +324,15 @@ class _Segment:
         if store and view not in self.loaded and not (view in self.written and 0 < self.target.stream_bytes <= unique):
             run *= FETCHING
         key = (view, ixs)
-        old = self.bytes.get(key, (0.0, 0.0, 0.0))
-        self.bytes[key] = old[0] + request * run, max(old[1], unique * run), max(old[2], footprint)
+        old = self.bytes.get(key, Moved(frozenset(a for e in ixs for a in coords(e))))
+        held = footprint * self.tiles.part(v)
+        touched = {a: self.shape.extent(a) for a in old.axes - self.owned}
+        touched |= {axis_of(d): self.shape.active(d) for d in v.item.dims if axis_of(d) in self.owned & old.axes}
+        room = capacity(ixs, size, tuple(self.shape.dims(view)), lambda a: touched.get(a, 1.0), self.target)
+        self.bytes[key] = Moved(
+            old.axes, old.request + request * run, max(old.unique, unique * run), max(old.footprint, footprint), max(old.held, held),
+            self.tiles.inside(v), old.stays and (form is not None or held <= room),
+        )  # fmt: skip
 
     def _run(self, v: Visit, view: str, ixs: tuple[Expr, ...], size: int, footprint: float) -> float:
         """How much longer memory takes than for one long run, whole lines included."""
@@ -329,8 +360,9 @@ class _Segment:
         if run < line:
             shared = bool(self.owned & set(axes)) and footprint * line / run <= t.l2_bytes / 2  # neighbours find the rest of the line
             waste, run = 1.0 if shared else line / run, line
+        beside = 1.0 + BESIDE * max(0.0, rows - 1.0) if walks and rows <= STREAMS else 1.0
         ahead = walks and t.prefetch_bytes > 0 and own >= FETCHED
-        return waste * run_factor(run, t.far_factor * (AHEAD if ahead else 1.0), float(t.piece_bytes))
+        return beside * waste * run_factor(run, t.far_factor * (AHEAD if ahead else 1.0), float(t.piece_bytes))
 
     def _footprint(self, v: Visit, ixs: tuple[Expr, ...], size: int) -> float:
         """Bytes that one instance touches."""
@@ -340,9 +372,17 @@ class _Segment:
             out *= self.shape.active(label) if a in self.owned and label else self.shape.extent(a)
         return out
 
-    def _reuse(self, axes: set[str], footprint: float) -> float:
+    def _held(self) -> None:
+        """What a tile carries is stored at the end of a block and loaded at the start of the next one."""
+        if self.plan and (again := self.tiles.blocks - 1):
+            (layout,) = self.layouts
+            parts = sum(self._parts(layout, c.id) * self._replicas(c) for c in self.plan.loop.carries)
+            self.loads += again * parts
+            self.stores += again * parts
+
+    def _reuse(self, axes: frozenset[str], footprint: float, rest: float) -> float:
         """How many instances in a row find what an access reads where the one before left it: its axes do not name the label that moves
-        fastest (or the one behind, while the data of a whole turn of the fastest stays in L2)."""
+        fastest (or the one behind, while the data of a whole turn of the fastest stays in L2, beside the `rest` of an instance's)."""
         t, order = self.target, self.s.order
         labels = order_labels(order)
         if len(labels) < 2:
@@ -355,24 +395,29 @@ class _Segment:
             turn = self.shape.pieces(fast)
         if axis_of(fast) not in axes:
             return turn if footprint <= t.l2_bytes / 2 else 1.0
-        if axis_of(slow) not in axes and turn * footprint <= t.l2_bytes / 2:
+        if axis_of(slow) not in axes and turn * footprint + rest <= t.l2_bytes / 2:
             return self.shape.pieces(slow)
         return 1.0
 
     def _memory(self, cores: float) -> float:
-        t = self.target
-        fits_l2 = sum(f for _, _, f in self.bytes.values()) <= t.l2_bytes / 2
-        everything = sum(u for _, u, _ in self.bytes.values())
+        t, moved = self.target, list(self.bytes.values())
+        touched = sum(m.footprint for m in moved)
+        fits_l2 = self.tiles.fit(moved) if self.plan else touched <= t.l2_bytes / 2
+        everything = sum(m.unique for m in moved)
         dram = l3 = 0.0
-        for (_, ixs), (request, unique, footprint) in self.bytes.items():
-            shared = bool(self.owned - {a for e in ixs for a in coords(e)})
-            again = request if not fits_l2 else min(request, footprint * self.instances)
-            again /= self._reuse({a for e in ixs for a in coords(e)}, footprint)
-            if shared and unique <= t.l2_bytes / 2:
-                again = unique * cores
-            dram += unique if everything <= t.l3_bytes / 2 or not shared else min(again, request)
-            l3 += max(again, unique)
-        filling = t.launch_ns / 2 + self.filled / t.l3_bytes_per_s * NS / cores if self.filled else 0.0
+        for m in moved:
+            shared, found = bool(self.owned - m.axes), fits_l2 and m.stays
+            again = min(m.request, m.footprint * self.instances) if found else m.request
+            if m.cut:
+                again /= self.tiles.reuse(m) if found else 1.0
+            elif m.stays:
+                again /= self._reuse(m.axes, m.footprint, touched - m.footprint)
+            if shared and m.unique <= t.l2_bytes / 2:
+                again = m.unique * cores
+            some = min(again, m.request) / (self.tiles.kept(m) if m.cut else 1.0)
+            dram += m.unique if everything <= t.l3_bytes / 2 or not shared else max(some, m.unique) if m.cut else some
+            l3 += max(again, m.unique)
+        filling = t.launch_ns / 2 + self.filled / cores if self.filled else 0.0
         return max(dram / t.dram_bytes_per_s, l3 / (t.l3_bytes_per_s * cores)) * NS + filling
 
 
@@ -387,6 +432,7 @@ class _Proxy:
     def __init__(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: CpuTarget) -> None:
         self.g, self.t, self.abi, self.m = graph, table, abi, target
         self.clock = target.clock_hz / NS
+        self.instead = Instead(graph, table)
         self.along: dict[str, int] = {}  # axis -> distinct accesses that are contiguous along it; stores count twice
         nodes = [n for ns in graph.classes for n in ns]
         for found in ({access(n) for n in nodes}, {access(n) for n in nodes if n.op == "SStore"}):
@@ -410,10 +456,10 @@ class _Proxy:
                         rank = {"TSwz": 3.0, "TProd": 1.0, "TRev": 4.0, "TInter": 5.0, "TAx": 0.0}[n.op]
                         out[e] = self.t.ones * TIE * rank
                     elif n.op not in FREE and n.path != FN:
-                        key = (n.op, n.by, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids))
+                        key = (n.op, n.by, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids), self.instead.kind(n))
                         if key not in memo:
                             memo[key] = np.nan_to_num(self._node(c, n), nan=0.0, posinf=1e30)
-                        out[e] = memo[key]
+                        out[e] = memo[key] * self.instead.share(c, j) if (c, j) in self.instead.defining else memo[key]
                     e += 1
         return Weights(out, scale)
 
@@ -445,6 +491,12 @@ class _Proxy:
         if n.op in CONTRACTS:
             slots = declarations()[n.by].slots if n.by else 1.0
             return np.asarray(slots * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock))
+        supplied, may = self.instead.kind(n)
+        if supplied:
+            inner = self.t.product("lanes", tuple(x for x in labels if n.path and x == n.path[-1][1]))
+            own = self.t.product("lanes", tuple(x for x in labels if n.path and x != n.path[-1][1])) if supplied == BYTES else self.t.ones
+            each = KEY_SLOTS if supplied == KEYS else DOT_SLOTS / self.m.vector_bytes
+            return np.asarray(trips * inner * own * each / (self.m.slots_per_clock * self.clock))
         slots = self.m.slots(function(n))
         if n.op.startswith(("FRedN", "FScanN")):
             slots = 6.0
@@ -453,6 +505,8 @@ class _Proxy:
         work = trips * self._vectors(labels, dtype) * slots / (self.m.slots_per_clock * self.clock)
         chain = trips * self.m.latency_clocks / self.clock if n.op in LOOPS else 0.0
         tree = 4.0 * trips / self.clock if n.op in LOOPS and "tree" in n.attrs else 0.0
+        if may:  # where what is read instead makes the value's definition free, who reads the value pays it
+            tree = tree + self.instead.rows[may] * COMPARED * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock)
         return np.asarray(np.maximum(work, chain) + tree)
 
 
