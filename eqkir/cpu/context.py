@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -16,6 +16,7 @@ from eqkir.program.abi import axis_of, parameter
 from eqkir.program.model import Let, Loop, Program, Region, Segment
 
 Value = Union[Fragment, tuple[Fragment, ...]]
+Access = tuple[str, tuple[Expr, ...]]
 _BINARY = {"min": "minimum", "max": "maximum"}
 _INT = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
@@ -50,6 +51,9 @@ class Context:
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run
     streams: tuple[str, ...] = ()  # views whose rows are aligned, and whose content is too large for a cache
     prefetch_bytes: int = 0  # how far ahead of a loop that walks over rows they are fetched; 0: not at all
+    ahead_bytes: int = 0  # how far ahead of a load that goes on along memory; 0: not at all
+    next_bytes: int = 0  # how far away what the next instance loads may lie to be fetched while this one computes
+    passes: Mapping[Access, list[tuple[int, ...]]] = field(default_factory=dict)  # of each load: the loops (ids) around it, one a place
     origins: Mapping[int, str] = field(default_factory=dict)  # of the phase's items
 
     # ---------------------------------------------------------------------------------------------- values
@@ -97,9 +101,9 @@ class Context:
                 f.force()
                 del self.pending[i]
 
-    def force_class(self, alias: int) -> None:
-        """Make the loads of an alias class whole, and what waits for them."""
-        self.force([i for i, a in self.pending.items() if a == alias])
+    def force_class(self, alias: int, but: Collection[int] = ()) -> None:
+        """Make the loads of an alias class whole, those in `but` left out."""
+        self.force([i for i, a in self.pending.items() if a == alias and i not in but])
 
     def local(self, name: str, default: int) -> int:
         """The value of a local parameter (``implementation.parameter``) that the row binds."""

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from eqkir.base.diagnostics import fail
-from eqkir.base.dtypes import FLOATS, NUMPY, parse
+from eqkir.base.dtypes import FLOATS, NUMPY
 from eqkir.base.expr import evaluate
+from eqkir.cpu.interp_ops import function
 from eqkir.cpu.model import (
     INDEX,
     STREAM_ALIGN,
@@ -37,7 +38,6 @@ from eqkir.cpu.model import (
     While,
     Write,
 )  # fmt: skip
-from eqkir.program import interp_scalar as S
 from eqkir.program.interp import Args, bind_symbols
 from eqkir.program.interp_memory import ARGS, MANY, NOBODY, OOB, UNWRITTEN, Array, Buffer, View, memories
 from eqkir.program.interp_memory import Write as Mark
@@ -187,7 +187,8 @@ class Interpreter:
     # ---------------------------------------------------------------------------------------------- values
     def _op(self, x: Op) -> Run:
         self._define(x.id, x.type)
-        f, i, args = self._function(x), x.id, x.args
+        src = self.types[x.args[0]] if x.args else ""
+        f, i, args = function(x, src, self._param, self.args), x.id, x.args
         if not args:
             c = f()
             return lambda s, m: s.values.__setitem__(i, c)
@@ -198,57 +199,6 @@ class Interpreter:
             a, b = args
             return lambda s, m: s.values.__setitem__(i, f(s.values[a], s.values[b]))
         return lambda s, m: s.values.__setitem__(i, f(*(s.values[a] for a in args)))
-
-    def _function(self, x: Op) -> Callable[..., Array]:
-        src = self.types[x.args[0]] if x.args else ""
-        w, t = x.type.width, NUMPY[x.type.dtype]
-        match x.op:
-            case "Const":
-                c = np.array([[parse(x.attrs[0], x.type.dtype)]]).astype(t)
-                return lambda: c
-            case "Address":
-                return lambda: np.zeros((1, 1), np.int64)
-            case "Param":
-                n = np.array([[self._param(x.attrs[0])]], np.int64)
-                return lambda: n
-            case "Scalar":
-                v = np.array([[self.args[x.attrs[0]]]]).astype(t)
-                return lambda: v
-            case "Iota":
-                lanes = np.arange(w, dtype=np.int64)[None]
-                return lambda: lanes
-            case "Un":
-                return lambda a: S.unary(x.attrs[0], a, src)
-            case "Bin":
-                return lambda a, b: S.binary(x.attrs[0], a, b, src)
-            case "Tri" if x.attrs[0] == "select":
-                return _select
-            case "Tri":
-                return lambda a, b, c: S.fma(a, b, c, src)
-            case "Cast":
-                return lambda a: S.cast(a, src, x.type.dtype)
-            case "Bitcast":
-                return lambda a: S.bitcast(a, x.type.dtype)
-            case "Broadcast":
-                return lambda a: np.repeat(a, w, axis=1)
-            case "Lanes":
-                at = np.arange(w, dtype=np.int64)[None]
-                return lambda n: at < n
-            case "Build":
-                return lambda *vs: np.concatenate(np.broadcast_arrays(*vs), axis=1)
-            case "Extract":
-                return lambda a: a[:, x.attrs[0] : x.attrs[0] + 1]
-            case "Slice":
-                return lambda a: a[:, x.attrs[0] : x.attrs[0] + w]
-            case "Reverse":
-                return lambda a: a[:, ::-1]
-            case "Any":
-                return lambda a: a.any(axis=1, keepdims=True)
-            case "Words":
-                return lambda a: np.ascontiguousarray(a).view("<i4")
-            case "Dot4":
-                return _dot4
-        raise AssertionError(x.op)
 
     def _param(self, name: str) -> int:
         if name in self.env:
@@ -456,19 +406,6 @@ class Interpreter:
             s.values[x.id] = out
 
         return go
-
-
-def _dot4(acc: Array, a: Array, b: Array) -> Array:
-    """acc + products of unsigned and signed bytes, in 64 bits, cut to 32."""
-    out = acc.astype(np.int64)
-    for j in range(4):
-        x, y = (a.astype(np.int64) >> 8 * j) & 255, (b.astype(np.int64) >> 8 * j) & 255
-        out = out + x * (y - 256 * (y > 127))
-    return (out & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-
-
-def _select(c: Array, a: Array, b: Array) -> Array:
-    return np.where(c, a, b)
 
 
 def _elements(b: Buffer) -> Array:

@@ -59,6 +59,7 @@ class CpuTarget(BaseModel):
     line_bytes: int = Field(ge=1)
     stream_bytes: int = Field(ge=0)  # a view that is only written is stored past the caches from this size on; 0: never
     prefetch_bytes: int = Field(ge=0)  # how far ahead a loop that walks over rows fetches them; 0: not at all
+    ahead_bytes: int = Field(ge=0)  # how far ahead loads that go on along memory fetch it; 0: not at all
     far_factor: float = Field(ge=0)  # of the time of memory: added where pieces of other pages follow each other (`cost.cpu.run_factor`)
     piece_bytes: int = Field(ge=0)  # bytes that every piece costs besides its own
 

@@ -44,6 +44,7 @@ from eqkir.extract.labels import Bools, Floats, LabelTable
 from eqkir.program.abi import Abi, axis_of, parameter
 from eqkir.program.dag import FN
 from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Region, Segment, Store, order_labels
+from eqkir.program.ops import label_of
 from eqkir.targets.cpu import CpuTarget
 
 NS = 1e9
@@ -53,6 +54,10 @@ REST, OVERLAP = 0.25, 0.1
 TIE = 1e-9
 #: slots of a lane that is moved alone (gathered, or taken out of a vector)
 LANE_SLOTS = 2.0
+#: slots of a vector scanned inside, besides its steps: what its last lane and all before it come to
+SCAN_SLOTS = 4.0
+#: operations a vector of a scan, in the additive form
+SCAN_STEPS = 8.0
 #: statements of one part of an access: its address, its mask, itself
 ACCESS_STATEMENTS = 6.0
 #: bytes that a store moves for each byte of its own where the old content is fetched first
@@ -258,14 +263,23 @@ class _Segment:
                 parts *= declarations()[x.by].slots
             return float(parts * (len(region.body) if region else self.target.slots(str(x.attrs[0])) if x.op.startswith("Red") else 1))
         if x.op in ("Scan", "ScanN"):
-            return float(np.prod([self.program.lanes(d) for d in self.program.lane_dims(x.dims)])) * LANE_SLOTS
+            label, f = label_of(x.op, x.attrs), layout.shape(x.id)
+            inside = 2.0 * np.log2(f.width) + SCAN_SLOTS if f.vector and f.vector == label else 1.0 if f.vector else LANE_SLOTS
+            region = next((a for a in x.attrs if isinstance(a, Region)), None)
+            return float(parts * inside * (len(region.body) if region else 1.0))
         fn = str(x.attrs[0]) if x.op in ("Un", "Bin", "Tri") else "default"
         slots = self.target.slots(fn)
         size = itemsize(x.dtype) if x.dtype in NUMPY else 8
         f = layout.shape(x.id)
         registers = max(1.0, f.width * size / self.target.vector_bytes) if f.width > 1 else 1.0
-        moved = sum(1.0 for a in x.args if f.vector and f.vector in layout.dims[a] and layout.along(a) != f.vector)
-        return parts * (slots * registers + moved * f.width * LANE_SLOTS)
+        return parts * (slots * registers + sum(self._moved(layout, a, f.vector) for a in x.args))
+
+    def _moved(self, layout: Layout, i: int, vector: str) -> float:
+        """Slots of bringing lanes of value `i` into one vector along a label."""
+        if not vector or vector not in layout.dims[i] or layout.along(i) == vector:
+            return 0.0
+        w = layout.width[vector]
+        return float(np.log2(w)) if layout.turned(i, vector) else w * LANE_SLOTS
 
     def _access(self, v: Visit, view: str, ixs: tuple[Expr, ...], along: str, deps: tuple[int, ...], layout: Layout, store: bool) -> None:
         dims = self.program.lane_dims(v.item.dims)
@@ -281,6 +295,8 @@ class _Segment:
         form = self.supplied.get((v.phase, v.item.id)) if isinstance(v.item, Let) else None
         if form is not None:
             count /= form.members
+        if store and isinstance(v.item, Store):
+            self.slots += v.trips * count * self._moved(layout, v.item.value, along)
         if store:
             self.stores += v.trips * count
         else:
@@ -449,7 +465,7 @@ class _Proxy:
         if n.op.startswith(("FRedN", "FScanN")):
             slots = 6.0
         if n.op.startswith("FScan"):
-            return np.asarray(trips * self.t.product("lanes", labels) * slots * LANE_SLOTS / (self.m.slots_per_clock * self.clock))
+            return np.asarray(trips * self._vectors(labels, dtype) * slots * SCAN_STEPS / (self.m.slots_per_clock * self.clock))
         work = trips * self._vectors(labels, dtype) * slots / (self.m.slots_per_clock * self.clock)
         chain = trips * self.m.latency_clocks / self.clock if n.op in LOOPS else 0.0
         tree = 4.0 * trips / self.clock if n.op in LOOPS and "tree" in n.attrs else 0.0
