@@ -106,8 +106,8 @@ def expand_load(k: Context, x: Let) -> None:
         other = -1 if known else k.read(x.args[1], p, v)
         if where.back:
             mask, other = (_reversed(k, i) if i >= 0 else -1 for i in (mask, other))
-        elif v and where.access == "contiguous" and mask < 0:
-            _fetch_ahead(k, view, ixs, x.dims, where.at, p, v, itemsize(dtype))
+        if v and where.access == "contiguous" and mask < 0:
+            _fetch_ahead(k, view, ixs, x.dims, where, p, v, itemsize(dtype))
         value = b.load(view, where.at, Type(dtype, w), where.access, where.stride, mask, other)
         return _reversed(k, value) if where.back else value
 
@@ -124,20 +124,21 @@ def _row_bytes(k: Context, dims: tuple[str, ...], vector: str, size: int) -> int
 
 
 def _fetch_ahead(
-    k: Context, view: str, ixs: tuple[Expr, ...], dims: tuple[str, ...], at: int, p: Mapping[str, int], vector: str, size: int
+    k: Context, view: str, ixs: tuple[Expr, ...], dims: tuple[str, ...], where: Address, p: Mapping[str, int], vector: str, size: int
 ) -> None:
     """Fetch what will be loaded after a piece: where the loop around steps from row to row and takes a piece of each, the piece of a row
-    that is so many steps ahead; where steps or instances go on along the piece, what lies so many bytes behind it. Where a later loop of
+    that is so many steps ahead; where steps or instances go on along the piece, what lies so many bytes behind it (before it, where it runs backwards). Where a later loop of
     the instance loads the same again, from a cache, it fetches the next instance's, so that memory is at work while it computes."""
     if p[vector] * size % LINE:
         return
+    at, sign = where.at, -1 if where.back else 1
     if k.prefetch_bytes and _walk(k, view, ixs, dims, at, vector, size):
         return
     passes, here = k.passes.get((view, ixs), []), tuple(id(x) for x in k.loops)
     if not k.ahead_bytes or not _once(k, ixs):
         return
     if passes[:1] == [here] and _flows_on(k, vector):
-        k.b.prefetch(view, k.b.bin("add", at, k.b.const(k.ahead_bytes // size)))
+        k.b.prefetch(view, k.b.bin("add", at, k.b.const(sign * k.ahead_bytes // size)))
     elif passes[1:2] == [here] and k.next_bytes and (step := _next_instance(k, view, ixs, size)) >= 0:
         k.b.prefetch(view, k.b.bin("add", at, step))
 

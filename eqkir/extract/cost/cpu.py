@@ -33,7 +33,7 @@ from eqkir.cpu.expand import MAX_STATEMENTS, only_written
 from eqkir.cpu.forms import Form, form_of
 from eqkir.cpu.implementations import declarations
 from eqkir.cpu.layout import Layout, contiguous
-from eqkir.cpu.memory import FETCHED
+from eqkir.cpu.memory import FETCHED, STREAMED
 from eqkir.extract.cost.model import Cost, Part, Weights
 from eqkir.extract.cost.reach import segment_labels
 from eqkir.extract.cost.strides import contiguous_axes, run_length
@@ -67,8 +67,8 @@ AHEAD = 0.4
 PAGE = 4096.0
 #: rows that can be walked along side by side as if each were alone
 STREAMS = 8.0
-#: statements of a body from which decoding them is what takes time, and how much more that is
-LONG, LONG_FACTOR = 1500.0, 1.5
+#: statements of a block's main part from which decoding them is what takes time, and how much more that is
+LONG, LONG_FACTOR = 500.0, 1.5
 
 
 def run_factor(run: float, far: float, piece: float) -> float:
@@ -111,6 +111,7 @@ class _Segment:
         self.written = only_written(program, s)
         self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
         self.misfit, self.forms = "", dict[Form, None]()
+        self.lengths: dict[int, float] = {}  # of each block without a loop inside: statements of its main part
         self.supplied = self._supplied()
         self.filled = self._fill()
         for v in visits(shape, n, s):
@@ -119,7 +120,7 @@ class _Segment:
             self._spills(ph, layout, 1.0)
         cores = min(float(target.cores), max(self.instances, 1.0))
         clock = target.clock_hz / NS
-        if self.statements > LONG:
+        if max(self.lengths.values(), default=0.0) > LONG:
             self.slots, self.loads, self.stores = (LONG_FACTOR * x for x in (self.slots, self.loads, self.stores))
         terms = [
             self.slots / target.slots_per_clock,
@@ -197,6 +198,8 @@ class _Segment:
             else 2.0
         )
         self.statements += each * bodies * self._unrolled(v, layout, x)
+        here = id(v.loops[-1]) if v.loops else -1 - v.phase
+        self.lengths[here] = self.lengths.get(here, 0.0) + each * self._unrolled(v, layout, x)
         if isinstance(x, Store):
             self._access(v, x.view, x.ixs, layout.best(self.program.lane_dims(x.dims)) if not x.atomic else "", x.places, layout, True)
             if x.atomic:
@@ -310,10 +313,11 @@ class _Segment:
             whole *= n
         unique = min(unique, request) if deps else min(unique, request, whole)
         footprint = self._footprint(v, ixs, size)
+        row = self.program.lanes(along) * size if along else size
         run = 1.0
         if (form is None or form.kind == "words") and unique > self.target.l2_bytes / 2:
             run = self._run(v, view, ixs, size, footprint)
-        if store and view not in self.loaded and not (view in self.written and 0 < self.target.stream_bytes <= unique):
+        if store and view not in self.loaded and not (view in self.written and 0 < self.target.stream_bytes <= unique and row >= STREAMED):
             run *= FETCHING
         key = (view, ixs)
         old = self.bytes.get(key, (0.0, 0.0, 0.0))
