@@ -70,7 +70,8 @@ def markdown(machines: dict[str, dict[str, Any]], rows: list[Row], notes: str = 
 def _section(part: list[Row], threads: int) -> list[str]:
     copy = statistics.median([r["copy_bytes_per_s"] for r in part if r["bytes"] > LARGE and r["status"] == "ok"] or [0.0])
     means = ", ".join(f"{k} {mean(part, k)}" for k in KINDS)
-    out = [f"### {threads} thread{'s' * (threads > 1)}\n", f"Copies of as many bytes, in turns: {copy * 1e-9:.1f} GB/s in the median of the large ones. Geometric means: {means}.\n"]
+    told_copy = f"Copies of as many bytes, in turns: {copy * 1e-9:.1f} GB/s in the median of the large ones."
+    out = [f"### {threads} thread{'s' * (threads > 1)}\n", f"{told_copy} Geometric means: {means}.\n"]
     bound = [r for r in part if r["status"] == "ok" and r["memory"]]
     if bound:
         reached = sum(share(r) >= 85 for r in bound)

@@ -200,10 +200,19 @@ class Context:
                     x, y = self.index(x), self.index(y)
                 c, x, y = self.level(self.truth(c), x, y)
                 return b.select(c, x, y)
+        if e.op == "lt" and self._inside(*e.args):
+            return b.const(True, "bool")
         x, y = (self.expression(a, coord, dep) for a in e.args)
         if e.op in ("and", "or"):
             return b.bin(e.op, *self.level(self.truth(x), self.truth(y)))
         return b.bin(_BINARY.get(e.op, e.op), *self.level(self.index(x), self.index(y)))
+
+    def _inside(self, x: Expr, y: Expr) -> bool:
+        """Whether `x` is a coordinate and `y` the extent of its axis, where all lanes take part and so lie inside."""
+        if x.op != "coord" or y != self.program.axis[x.args[0]].extent:
+            return False
+        held = [lanes for d, lanes in self.labels.items() if axis_of(d) == x.args[0]]
+        return bool(held) and all(lanes.count < 0 for lanes in held) and self.split
 
     def level(self, *xs: int) -> tuple[int, ...]:
         """Operands of one width."""

@@ -127,8 +127,9 @@ def _fetch_ahead(
     k: Context, view: str, ixs: tuple[Expr, ...], dims: tuple[str, ...], where: Address, p: Mapping[str, int], vector: str, size: int
 ) -> None:
     """Fetch what will be loaded after a piece: where the loop around steps from row to row and takes a piece of each, the piece of a row
-    that is so many steps ahead; where steps or instances go on along the piece, what lies so many bytes behind it (before it, where it runs backwards). Where a later loop of
-    the instance loads the same again, from a cache, it fetches the next instance's, so that memory is at work while it computes."""
+    that is so many steps ahead; where steps or instances go on along the piece, what lies so many bytes behind it (before it, where it runs
+    backwards). Where a later loop of the instance loads the same again, from a cache, it fetches the next instance's, so that memory is at
+    work while it computes."""
     if p[vector] * size % LINE:
         return
     at, sign = where.at, -1 if where.back else 1
@@ -139,7 +140,7 @@ def _fetch_ahead(
         return
     if passes[:1] == [here] and _flows_on(k, vector):
         k.b.prefetch(view, k.b.bin("add", at, k.b.const(sign * k.ahead_bytes // size)))
-    elif passes[1:2] == [here] and k.next_bytes and (step := _next_instance(k, view, ixs, size)) >= 0:
+    elif passes[1:2] == [here] and k.next_bytes and (step := _next_instance(k, view, ixs, vector, size)) >= 0:
         k.b.prefetch(view, k.b.bin("add", at, step))
 
 
@@ -176,8 +177,9 @@ def _flows_on(k: Context, vector: str) -> bool:
     return not walked or walked[-1] == axis_of(vector) or traversal(vector).endswith("W")
 
 
-def _next_instance(k: Context, view: str, ixs: tuple[Expr, ...], size: int) -> int:
-    """How many elements further the next instance loads, 0 where that is too far for what lies between to stay in a cache; -1: not known."""
+def _next_instance(k: Context, view: str, ixs: tuple[Expr, ...], vector: str, size: int) -> int:
+    """How many elements further the next instance loads; where that is too far for what lies between to stay in a near cache, how far a
+    load that goes on along memory fetches ahead; -1: not known."""
     labels = order_labels(k.segment.order)
     slopes = [slope(e, axis_of(labels[-1])) for e in ixs] if labels else []
     if not labels or any(s is None or any(a.op in ("coord", "dep") for a in atoms(s)) for s in slopes):
@@ -188,7 +190,7 @@ def _next_instance(k: Context, view: str, ixs: tuple[Expr, ...], size: int) -> i
             moving = b.bin("add", moving, _scaled(k, k.index(k.launch(s)), stride(k, view, n)))
     step = b.bin("mul", moving, b.const(k.program.lanes(labels[-1])))
     near = b.bin("le", b.bin("mul", step, b.const(size)), b.const(k.next_bytes))
-    return b.select(near, step, b.const(0))
+    return b.select(near, step, b.const(k.ahead_bytes // size if _flows_on(k, vector) else 0))
 
 
 def _everywhere(k: Context, valid: int) -> bool:
@@ -234,11 +236,12 @@ def _overwritten(k: Context, x: Store) -> list[int]:
     shape = k.layout.shaped(k.program.lane_dims(x.dims), k.layout.best(k.program.lane_dims(x.dims)))
     if x.places or any(Coord(axis_of(d)) not in x.ixs for d in x.dims):
         return []
-    defs = ((i, k.layout.defs[i]) for i in k.pending)
-    return [
-        i for i, d in defs
-        if isinstance(d, Let) and d.op == "Load" and d.attrs[0] == x.view and d.attrs[2] == x.ixs and d.dims == x.dims and k.shape(i) == shape
-    ]  # fmt: skip
+    out = []
+    for i in k.pending:
+        d = k.layout.defs[i]
+        if isinstance(d, Let) and d.op == "Load" and (d.attrs[0], d.attrs[2], d.dims) == (x.view, x.ixs, x.dims) and k.shape(i) == shape:
+            out.append(i)
+    return out
 
 
 def _atomic(k: Context, x: Store) -> None:

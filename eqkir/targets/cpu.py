@@ -52,6 +52,7 @@ class CpuTarget(BaseModel):
     max_fragment_bytes: int = Field(ge=1)
 
     # memory
+    l1_bytes: int = Field(ge=1)  # of data, of one core
     l2_bytes: int = Field(ge=1)  # of one core
     l3_bytes: int = Field(ge=1)  # of all
     l3_bytes_per_s: float = Field(gt=0)  # one core
@@ -144,7 +145,7 @@ def native(base: CpuTarget) -> CpuTarget:
     changed: dict[str, object] = {"name": "native", "title": f"this machine, like {base.title}", "cpu": "native"}
     changed["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     changed["features"] = tuple(f for f in FEATURES if f in _flags())
-    for level, field in ((2, "l2_bytes"), (3, "l3_bytes")):
+    for level, field in ((1, "l1_bytes"), (2, "l2_bytes"), (3, "l3_bytes")):
         size = _cache_bytes(level)
         if size:
             changed[field] = size
@@ -155,7 +156,7 @@ def _cache_bytes(level: int) -> int:
     """Size of a cache of the first core, 0 where it is not known."""
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
-            if (folder / "level").read_text().strip() == str(level):
+            if (folder / "level").read_text().strip() == str(level) and (folder / "type").read_text().strip() != "Instruction":
                 text = (folder / "size").read_text().strip()
                 return int(text.removesuffix("K")) << 10 if text.endswith("K") else int(text.removesuffix("M")) << 20
         except (OSError, ValueError):

@@ -12,7 +12,6 @@ from eqkir.cpu.model import Type
 from eqkir.program.abi import parameter
 from eqkir.program.model import Let
 
-
 State = tuple[int, ...]
 Combine = Callable[[State, State], State]
 

@@ -7,10 +7,11 @@ Per segment, with N instances on P cores at work (N where there are fewer)::
     store     the same with stores
     chain     executions * latency of every structured carry         what a step waits for the one before
     instance  N * instance_ns
+    spilled   sum of executions * accumulators without a register * SPILLED
     core      (max(compute, load, store, chain) + 0.25 * the rest + instance) / P
     memory    bytes that cross DRAM / DRAM rate, bytes that miss L2 / (L3 rate * P)
 
-    segment = max(core, memory) + 0.1 * the smaller
+    segment = max(core, memory) + 0.1 * the smaller + spilled * N / P
 
 Bytes: an access asks for all its executions; *unique* is what all instances touch together. It crosses DRAM once a launch (unique) where
 what is re-read fits half of L3, else as often as it is asked for between reuses that do not fit half of L2. A store costs a read of what it
@@ -22,7 +23,7 @@ Extractors use an additive form of the same: executions * parts * slots, with ve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -58,12 +59,14 @@ LANE_SLOTS = 2.0
 SCAN_SLOTS = 4.0
 #: operations a vector of a scan, in the additive form
 SCAN_STEPS = 8.0
+#: clocks that an accumulator in memory costs in a step, which hide behind nothing; registers that are not for accumulators
+SPILLED, TEMPORARIES = 2.0, 8.0
+#: part of a load that it costs more where what an instance touches is larger than the first cache
+SECOND = 0.5
 #: statements of one part of an access: its address, its mask, itself
 ACCESS_STATEMENTS = 6.0
 #: bytes that a store moves for each byte of its own where the old content is fetched first
 FETCHING = 1.4
-#: part of the target's `far_factor` that is left where rows are fetched ahead
-AHEAD = 0.4
 PAGE = 4096.0
 #: rows that can be walked along side by side as if each were alone
 STREAMS = 8.0
@@ -106,7 +109,7 @@ class _Segment:
         self.layouts = [Layout(program, ph, target.vector_bytes) for ph in s.phases]
         self.instances = shape.instances(s)
         self.owned = {axis_of(x) for x in order_labels(s.order)}
-        self.slots = self.loads = self.stores = self.chain = self.statements = 0.0
+        self.slots = self.loads = self.stores = self.chain = self.statements = self.spilled = 0.0
         self.bytes: dict[tuple[str, tuple[Expr, ...]], tuple[float, float, float]] = {}
         self.written = only_written(program, s)
         self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
@@ -132,7 +135,7 @@ class _Segment:
         work = (max(terms) + REST * (sum(terms) - max(terms))) / clock * self.instances
         core = (work + self.instances * each) / cores
         memory = self._memory(cores)
-        self.total = max(core, memory) + OVERLAP * min(core, memory)
+        self.total = max(core, memory) + OVERLAP * min(core, memory) + self.spilled / clock * self.instances / cores
         self.terms = {"core": core, "memory": memory, "instances": self.instances * each / cores}
 
     def _supplied(self) -> dict[tuple[int, int], Form]:
@@ -224,18 +227,19 @@ class _Segment:
         return out
 
     def _spills(self, items: tuple[Item, ...], layout: Layout, trips: float) -> None:
-        """Accumulators of a loop that find no register are loaded and stored in every step."""
+        """Accumulators of a loop that find no register are loaded and stored in every step; behind it, all are combined."""
         for x in items:
             if isinstance(x, Loop):
                 n = trips * self.shape.steps(x)
-                held = 4.0
+                held = TEMPORARIES
                 for c in x.carries:
                     wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
                     replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
                     held += self._parts(layout, c.id) * replicas * self._replicas(c)
-                excess = max(0.0, held - self.target.vector_registers)
-                self.loads += n * excess
-                self.stores += n * excess
+                    if replicas > 1.0 or wide > 1:  # behind the loop they are combined, and then the lanes of the last
+                        region = next((len(a.body) for a in c.attrs if isinstance(a, Region)), 1)
+                        self.slots += trips * self._parts(layout, c.id) * (replicas - 1.0 + 2.0 * np.log2(wide)) * region
+                self.spilled += n * max(0.0, held - self.target.vector_registers) * SPILLED
                 self._spills(x.body, layout, n)
 
     def _chunk(self, v: Visit, layout: Layout, x: Carry) -> float:
@@ -313,6 +317,8 @@ class _Segment:
             whole *= n
         unique = min(unique, request) if deps else min(unique, request, whole)
         footprint = self._footprint(v, ixs, size)
+        if not store and (view, ixs) in self.bytes and footprint > self.target.l1_bytes:  # loaded before
+            self.loads += v.trips * count * SECOND
         row = self.program.lanes(along) * size if along else size
         run = 1.0
         if (form is None or form.kind == "words") and unique > self.target.l2_bytes / 2:
@@ -347,10 +353,19 @@ class _Segment:
                 run = longer
         waste, line, t = 1.0, float(self.target.line_bytes), self.target
         if run < line:
-            shared = bool(self.owned & set(axes)) and footprint * line / run <= t.l2_bytes / 2  # neighbours find the rest of the line
-            waste, run = 1.0 if shared else line / run, line
+            shared = bool(self.owned & set(axes)) and footprint * line / run * self._turn(axes, named) <= t.l2_bytes / 8
+            waste, run = 1.0 if shared else line / run, line  # or a neighbour finds the rest of the line, before it has left the cache
         ahead = walks and t.prefetch_bytes > 0 and own >= FETCHED
-        return waste * run_factor(run, t.far_factor * (AHEAD if ahead else 1.0), float(t.piece_bytes))
+        return waste * run_factor(run, 0.0 if ahead else t.far_factor, float(t.piece_bytes))
+
+    def _turn(self, axes: Collection[str], named: Collection[str]) -> float:
+        """Instances between neighbours along one of `axes`, counting those that touch other elements of an access that names `named`."""
+        out = 1.0
+        for d in reversed(order_labels(self.s.order)):
+            if axis_of(d) in axes:
+                break
+            out *= self.shape.pieces(d) if axis_of(d) in named else 1.0
+        return out
 
     def _footprint(self, v: Visit, ixs: tuple[Expr, ...], size: int) -> float:
         """Bytes that one instance touches."""
