@@ -68,8 +68,10 @@ ACCESS_STATEMENTS = 6.0
 #: bytes that a store moves for each byte of its own where the old content is fetched first
 FETCHING = 1.4
 PAGE = 4096.0
+#: lines of rows far apart that a cache keeps: the strides of large arrays put many into the same sets
+SAME_SETS = 64.0
 #: rows that can be walked along side by side as if each were alone
-STREAMS = 8.0
+STREAMS = 4.0
 #: statements of a block's main part from which decoding them is what takes time, and how much more that is
 LONG, LONG_FACTOR = 500.0, 1.5
 
@@ -344,6 +346,7 @@ class _Segment:
         rows = size / own
         for n in lanes.values():
             rows *= n
+        pieces = rows
         walks = bool(v.loops) and v.loops[-1].axis in named
         for a in (*(t.axis for t in reversed(v.loops)), *(axis_of(x) for x in reversed(order_labels(self.s.order)))):
             if a in named and rows <= STREAMS:
@@ -353,7 +356,7 @@ class _Segment:
                 run = longer
         waste, line, t = 1.0, float(self.target.line_bytes), self.target
         if run < line:
-            shared = bool(self.owned & set(axes)) and footprint * line / run * self._turn(axes, named) <= t.l2_bytes / 8
+            shared = bool(self.owned & set(axes)) and pieces * self._turn(axes, named) <= SAME_SETS
             waste, run = 1.0 if shared else line / run, line  # or a neighbour finds the rest of the line, before it has left the cache
         ahead = walks and t.prefetch_bytes > 0 and own >= FETCHED
         return waste * run_factor(run, 0.0 if ahead else t.far_factor, float(t.piece_bytes))
