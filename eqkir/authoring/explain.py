@@ -72,7 +72,8 @@ class Choices:
 
     def __init__(self, kernel: Kernel, options: Options) -> None:
         self.kernel, self.options = kernel, replace(options, check="none")
-        self.files: list[RuleFile] = load_rules(options.rules, options.without, options.permit)
+        machine = Chain(kernel, self.options, Outcome(kernel.name, "")).machine
+        self.files: list[RuleFile] = load_rules(options.rules, options.without, options.permit, machine)
         self.names = [r.name for f in self.files for r in f.rules if r.family != "facts"]
         self.made: dict[frozenset[str], Chain] = {}
 

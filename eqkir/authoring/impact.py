@@ -1,4 +1,4 @@
-"""`eqkir rules impact` and `eqkir rules test`: what rules change, kernel by kernel.
+"""`eqkir rules impact`: what rules change, kernel by kernel (`eqkir.authoring.impact_page`: the report as a page).
 
 Each rule that matches in a kernel is left out alone, and (on request) kept alone; the choice is made again each time. Costs are the
 model's. A rule that changes no graph, no cost and no choice anywhere is flagged.
@@ -6,7 +6,6 @@ model's. A rule that changes no graph, no cost and no choice anywhere is flagged
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +50,7 @@ def measure(job: Job) -> list[dict[str, Any]]:
                 continue
             row: dict[str, Any] = {
                 "kernel": k.name, "rule": n, "matches": matches[n], "enodes": whole.saturated.graph.enodes, "cost": whole.choice.cost.total,
-                "seconds": round(whole.saturated.report.rule_seconds.get(n, 0.0), 4),
+                "seconds": round(whole.saturated.report.rule_seconds.get(n, 0.0), 6),
             }  # fmt: skip
             try:
                 less = c.without({n})
@@ -82,7 +81,8 @@ def impact(
 
 
 def summary(rows: Iterable[dict[str, Any]], options: Options, rules: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """One row a rule: kernels with a match, matches, how often the graph and the choice change, the largest cost ratio without it."""
+    """One row a rule: kernels with a match, matches, how often the graph and the choice change, the mean ratio of e-nodes
+    and the largest ratio of costs without it; where it was measured (``--alone``), the least ratio of costs of it alone and of no rule."""
     families = {
         r.name: r.family for f in load_rules(options.rules, options.without, options.permit) for r in f.rules if r.family != "facts"
     }
@@ -94,42 +94,15 @@ def summary(rows: Iterable[dict[str, Any]], options: Options, rules: Sequence[st
     for n, rs in held.items():
         ratios = [(r["cost_without"] / r["cost"] if r["cost"] else 1.0, r["kernel"]) for r in rs]
         best = max(ratios, default=(1.0, ""))
+        single = [r["cost_alone"] / r["cost_none"] if r["cost_none"] else 1.0 for r in rs if "cost_alone" in r]
         out.append({
             "rule": n, "family": families[n], "kernels": len(rs), "matches": sum(r["matches"] for r in rs),
-            "seconds": round(sum(r["seconds"] for r in rs), 4),
+            "seconds": round(sum(r["seconds"] for r in rs), 6),
+            "enodes_without": round(sum(r["enodes_without"] / r["enodes"] for r in rs) / len(rs), 4) if rs else 1.0,
             "graphs_changed": sum(r["graph_changed"] for r in rs),
             "choices_changed": sum(r["choice_changed"] for r in rs),
             "largest_cost_ratio": round(best[0], 4), "at": best[1] if best[0] > 1 else "",
             "without_effect": not any(r["graph_changed"] or r["choice_changed"] for r in rs),
+            **({"alone": round(min(single), 4)} if single else {}),
         })  # fmt: skip
     return out
-
-
-def page(table: Sequence[dict[str, Any]], kernels: int, options: Options) -> str:
-    """The summary as one self-contained page."""
-    columns = (
-        ("rule", "rule"), ("family", "family"), ("kernels", "kernels with a match"), ("matches", "matches"), ("seconds", "seconds"),
-        ("graphs_changed", "graphs changed"), ("choices_changed", "choices changed"),
-        ("largest_cost_ratio", "cost without it / with it, at most"),
-        ("at", "where"),
-    )  # fmt: skip
-    body = []
-    for row in sorted(table, key=lambda r: (-r["largest_cost_ratio"], -r["choices_changed"], r["rule"])):
-        cells = "".join(f"<td>{html.escape(str(row[c]))}</td>" for c, _ in columns)
-        body.append(f"<tr{' class=idle' if row['without_effect'] else ''}>{cells}</tr>")
-    head = "".join(f"<th>{t}</th>" for _, t in columns)
-    idle = sum(r["without_effect"] for r in table)
-    style = (
-        "body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#1b1f24;background:#fff}"
-        "table{border-collapse:collapse;width:100%}th,td{padding:.3rem .6rem;text-align:right;border-bottom:1px solid #d8dee4}"
-        "th{position:sticky;top:0;background:#f6f8fa}th:first-child,td:first-child,th:nth-child(2),td:nth-child(2),td:last-child"
-        "{text-align:left}"
-        "tr.idle{background:#fff1e5}@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}th{background:#161b22}"
-        "th,td{border-color:#30363d}tr.idle{background:#3d2b1f}}"
-    )
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Impact of rules</title><style>{style}</style><h1>Impact of rules</h1>'
-        f"<p>{kernels} kernels, target {html.escape(options.target)}. Each rule left out alone; costs are the model's. "
-        f"{idle} of {len(table)} rules changed nothing (shaded).</p><table><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(body)}</tbody></table></html>\n"
-    )

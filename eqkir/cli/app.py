@@ -138,8 +138,13 @@ def show(
     extractor: Extractor = "greedy-dag",
     seed: Seed = 0,
     shape: Shape = None,
+    html: Annotated[bool, typer.Option("--html", help="stage egraph: an explorer of the e-graph and its rewriting, as one page")] = False,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="--html: write the page here instead of to standard output")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", min=0, help="--html: show at most so many e-nodes, 0 for all [20000]")] = None,
+    steps: Annotated[bool, typer.Option("--steps/--no-steps", help="--html: the chain of rules, as `rules explain` (slow)")] = True,
+    times: Annotated[bool, typer.Option("--times", help="--html: seconds by rule (the page then differs from run to run)")] = False,
 ) -> None:
-    """Print a stage of a kernel as readable text."""
+    """Print a stage of a kernel as readable text, or its e-graph as a page."""
     from eqkir.cli import optimize as optimizing
     from eqkir.cli import show as command
     from eqkir.driver.shapes import parse_shapes
@@ -148,7 +153,7 @@ def show(
         target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor, seed=seed,
         check="none",
     )  # fmt: skip
-    raise typer.Exit(command.main(file, stage, kernel, options))
+    raise typer.Exit(command.main(file, stage, kernel, options, command.Page(out, nodes, steps, times) if html else None, out))
 
 
 @app.command()

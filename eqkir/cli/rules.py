@@ -133,6 +133,7 @@ def impact(
 ) -> int:
     """What each rule changes in the kernels of a corpus; 1 when one changes nothing. Raises EqkirError."""
     from eqkir.authoring import impact as measured
+    from eqkir.authoring import impact_page
 
     files, names = _kernels(corpus), list(rules)
     rows = sorted(measured.impact(files, options, names, alone, jobs), key=lambda r: (r["rule"], r["kernel"]))
@@ -140,7 +141,7 @@ def impact(
     if out:
         out.write_text(json.dumps({"kernels": len(files), "rules": table, "rows": rows}, indent=1, sort_keys=True) + "\n")
     if page:
-        page.write_text(measured.page(table, len(files), options))
+        page.write_text(impact_page.page(table, rows, len(files), options))
     for row in table:
         if as_json:
             print(json.dumps(row, sort_keys=True))

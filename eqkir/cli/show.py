@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from eqkir.base.diagnostics import fail
@@ -14,10 +15,27 @@ from eqkir.driver.options import Options
 STAGES = ("kir", "initial", "chosen", "tasks", "source", "egraph")
 
 
-def main(file: Path, stage: str, kernel: str | None, options: Options) -> int:
-    """Print it."""
+@dataclass(frozen=True, slots=True)
+class Page:
+    """``--html``: where the page goes (None: standard output), and what it shows (`eqkir.authoring.explorer.View`)."""
+
+    out: Path | None = None
+    nodes: int | None = None
+    steps: bool = True
+    times: bool = False
+
+
+def main(file: Path, stage: str, kernel: str | None, options: Options, page: Page | None = None, out: Path | None = None) -> int:
+    """Print it, or write the page. Raises EqkirError; EQK-RUN-USAGE for a page of another stage, or a place for text."""
     if stage not in STAGES:
         raise fail(codes.USAGE, f"unknown stage {stage!r}", accepted=", ".join(STAGES), stage="options")
+    if page is not None and stage != "egraph":
+        raise fail(codes.USAGE, f"--html shows the stage egraph, not {stage!r}", accepted="--stage egraph", stage="options")
+    if page is None and out is not None:
+        accepted = "--stage egraph --html -o PAGE.html"
+        raise fail(codes.USAGE, "-o names a page, and text goes to standard output", accepted=accepted, stage="options")
+    if page is not None and not programs.is_program(file):
+        return _page(file, kernel, options, page)
     if programs.is_program(file):
         sys.stdout.write(_of_program(file, stage))
     else:
@@ -63,6 +81,26 @@ def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> 
     from eqkir.program.listing import listing
 
     return _warned(c, listing(c.initial if stage == "initial" else c.program))
+
+
+def _page(file: Path, kernel: str | None, options: Options, page: Page) -> int:
+    from eqkir.authoring.explorer import NODES, View, contents
+    from eqkir.authoring.explorer_page import page as made
+    from eqkir.cli.kernels import chain, select
+    from eqkir.driver.artifacts import write_atomic
+    from eqkir.driver.files import writable_file
+
+    if page.out is not None:
+        writable_file(page.out)
+    c = chain(select(file, kernel), options)
+    text = made(contents(c, View(NODES if page.nodes is None else page.nodes, page.steps, page.times)))
+    text = _warned(c, text)
+    if page.out is None:
+        sys.stdout.write(text)
+    else:
+        write_atomic(page.out, text)
+        print(f"{page.out}: {len(text.encode()):,} bytes; open it in a browser", file=sys.stderr)
+    return 0
 
 
 def _warned(c: Chain, text: str) -> str:

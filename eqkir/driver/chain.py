@@ -156,7 +156,7 @@ class Chain:
                 declared=self.declared,
             )  # fmt: skip
         self.outcome.enodes = s.graph.enodes
-        self.outcome.saturation = asdict(s.report)
+        self.outcome.saturation = {k: v for k, v in asdict(s.report).items() if k != "rounds"}
         return s
 
     @cached_property

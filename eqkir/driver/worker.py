@@ -6,6 +6,7 @@ A frame is eight bytes of length (little endian) and a pickle. A task is ``(func
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pickle
@@ -49,6 +50,7 @@ def resolve(name: str) -> Any:
 def main() -> None:
     """Serve until the parent closes the pipe, or ends."""
     follow(os.getppid())
+    gc.set_threshold(100_000)  # tasks make many objects and few cycles
     tasks = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)

@@ -77,10 +77,11 @@ class Choice:
     tried: int = 0
     rejected: list[Rejected] = field(default_factory=list)
     illegal: dict[str, int] = field(default_factory=dict)  # legality rule -> (e-node, row) pairs that it refused
+    selection: Selection | None = None  # of the chosen program; None for P0
     unimplemented: list[str] = field(default_factory=list)  # CPU family: operations that rows have no implementation for, or several
 
     def to_json(self) -> dict[str, Any]:
-        """For report.json: everything but the program."""
+        """For report.json: everything but the program and its selection."""
         return {
             "row": str(self.row) if self.row else "",
             "template": self.row.template if self.row else "",
@@ -122,7 +123,7 @@ def problem(
     )
     legal = cpu_legality(graph, table, target, abstract.abi) if isinstance(target, CpuTarget) else legality(graph, table, target)
     weights = model.weights(graph, table, abstract.abi, target, legal.legal)
-    return Problem(graph, given, checked(model, weights, legal.legal), dict(weights.scale), legal.notes), legal.reasons
+    return Problem(graph, given, checked(model, weights, legal.legal), dict(weights.scale), legal.notes, legal.refused), legal.reasons
 
 
 @dataclass(slots=True)
@@ -285,9 +286,11 @@ def choose(
             continue
         taken = x
         choice.program, choice.row, choice.cost, choice.digest, choice.proxy = final, row, x.cost, d, x.candidate.cost
+        choice.selection = x.candidate.selection
     if ranked_extractor and taken is not None and p0.total < choice.cost.total and not verify(initial):  # P0 is a candidate, too
         choice.runner_up = RunnerUp(choice.digest, str(choice.row), choice.cost.total, _why(p0, choice.cost))
         choice.program, choice.row, choice.cost, choice.digest, choice.proxy = initial, None, p0, digest(initial), 0.0
+        choice.selection = None
     choice.fallback = taken is None
     choice.rejected = ch.rejected + choice.rejected
     choice.structures = sum(isinstance(b, Program) for b in ch.base.values())

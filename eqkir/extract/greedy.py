@@ -33,6 +33,7 @@ class _Greedy:
         g = p.graph
         self.p, self.share = p, share
         self.nr = p.weight.shape[1]
+        self.columns = np.arange(self.nr)
         n = len(g.classes)
         self.best: list[Floats] = [np.full(self.nr, inf)] * n
         self.own: list[Floats] = [np.zeros(self.nr)] * n  # weight of the chosen alternative itself (a segment: all of it)
@@ -58,13 +59,15 @@ class _Greedy:
     def _decide(self, c: int) -> None:
         first = self.p.first[c]
         alts = self._usable(c)
-        if not alts:
+        if len(alts) == 1:
+            self._only(c, *alts[0])
+        if len(alts) < 2:
             return
         totals = np.empty((len(alts), self.nr))
         for i, (j, n) in enumerate(alts):
             totals[i] = self._total(first + j, n)
-        i_best = totals.argmin(0) if len(alts) > 1 else np.zeros(self.nr, np.int64)
-        best = totals[i_best, np.arange(self.nr)] if len(alts) > 1 else totals[0]
+        i_best = totals.argmin(0)
+        best = totals[i_best, self.columns]
         feasible = best < inf
         if not feasible.any():
             return
@@ -82,6 +85,19 @@ class _Greedy:
         self.own[c] = np.where(feasible, own, 0.0)
         if self.share:
             self._keep_set(c, [alts[i][1] for i in used], used, i_best, feasible, segment)
+
+    def _only(self, c: int, j: int, n: ENode) -> None:
+        """`_decide` where there is nothing to choose."""
+        e = self.p.first[c] + j
+        best, segment = self._total(e, n), e in self.p.scale
+        feasible = best < inf
+        if not feasible.any():
+            return
+        self.best[c] = best
+        self.picks[c] = np.where(feasible, j, -1)
+        self.own[c] = np.where(feasible, best if segment else self.p.weight[e], 0.0)
+        if self.share:
+            self._keep_set(c, [n], self.columns[:1], self.columns, feasible, segment)
 
     def _total(self, e: int, n: ENode) -> Floats:
         w: Floats = self.p.weight[e]

@@ -19,7 +19,7 @@ Scalar traversals (``O1``, ``L1``) are always legal. Reasons are counted per rul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,11 +35,13 @@ from eqkir.targets import Target
 
 @dataclass
 class Legality:
-    """`legal[e, r]`: e-node e (numbered class by class) under row r. `reasons[rule]`: pairs refused by that rule first."""
+    """`legal[e, r]`: e-node e (numbered class by class) under row r. `reasons[rule]`: pairs refused by that rule first;
+    `refused[e][rule]`: the rows of those pairs."""
 
     legal: Bools
     reasons: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # CPU family: operations that rows have no implementation for, or several
+    refused: list[Mapping[str, Bools]] = field(default_factory=list, repr=False)
 
 
 def legality(graph: FrozenGraph, table: LabelTable, target: Target) -> Legality:
@@ -62,24 +64,25 @@ def judged(
     for the first rule that refuses it."""
     out = np.ones((graph.enodes, rows), bool)
     reasons: dict[str, int] = {}
-    cache: dict[object, tuple[Bools, dict[str, int]]] = {}
+    cache: dict[object, tuple[Bools, dict[str, Bools]]] = {}
+    refused: list[Mapping[str, Bools]] = []
     e = 0
     for c, alternatives in enumerate(graph.classes):
         for n in alternatives:
             at = key(c, n)
             if at not in cache:
-                ok, why = np.ones(rows, bool), {}
+                ok, why = np.ones(rows, bool), dict[str, Bools]()
                 for rule, good in rules(c, n):
-                    refused = int((ok & ~good).sum())
-                    if refused:
-                        why[rule] = refused
+                    if (ok & ~good).any():
+                        why[rule] = (ok & ~good) | why.get(rule, False)
                     ok = ok & good
                 cache[at] = ok, why
             out[e], why = cache[at]
-            for rule, k in why.items():
-                reasons[rule] = reasons.get(rule, 0) + k
+            refused.append(why)
+            for rule, first in why.items():
+                reasons[rule] = reasons.get(rule, 0) + int(first.sum())
             e += 1
-    return Legality(out, dict(sorted(reasons.items())))
+    return Legality(out, dict(sorted(reasons.items())), refused=refused)
 
 
 def _rules(

@@ -9,14 +9,14 @@ segment is multiplied by its instances::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
 from eqkir.extract.components import components
 from eqkir.extract.graph import FrozenGraph, Selection
-from eqkir.extract.labels import Floats
+from eqkir.extract.labels import Bools, Floats
 from eqkir.extract.rows import Row
 
 
@@ -29,7 +29,9 @@ class Problem:
     weight: Floats
     scale: dict[int, Floats] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # `Legality.notes`
+    refused: list[Mapping[str, Bools]] = field(default_factory=list, repr=False)  # `Legality.refused`
     _ranks: dict[int, dict[int, int]] = field(default_factory=dict, repr=False)
+    _legal: dict[int, dict[int, list[int]]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def first(self) -> list[int]:
@@ -78,38 +80,44 @@ class Problem:
                     todo.append(k)
         return total
 
+    def legal(self, c: int, row: int) -> list[int]:
+        """The alternatives of class `c` that are legal under `row`, do not contain the class itself, and have operands with derivations."""
+        known = self._legal.setdefault(row, {})
+        if c not in known:
+            ranks, first = self.ranks(row), self.first[c]
+            finite = (self.weight[first : first + len(self.graph.classes[c]), row] < inf).tolist()
+            known[c] = [
+                j for j, n in enumerate(self.graph.classes[c]) if finite[j] and c not in n.kids and all(k in ranks for k in n.kids)
+            ]
+        return known[c]
+
     def ranks(self, row: int) -> dict[int, int]:
         """Well-founded height of every class that has a finite legal derivation under `row`; alternatives of least height give an acyclic
         choice."""
         if row in self._ranks:
             return self._ranks[row]
         g = self.graph
-        users: dict[int, list[tuple[int, int]]] = {}
-        missing: dict[tuple[int, int], int] = {}
+        finite = (self.weight[:, row] < inf).tolist()
         rank: dict[int, int] = {}
-        ready: list[int] = []
         for comp in self.components:
-            for c in comp:
-                for j, n in enumerate(g.classes[c]):
-                    if self.weight[self.first[c] + j, row] == inf or c in n.kids:
-                        continue
-                    kids = set(n.kids)
-                    missing[c, j] = len(kids)
-                    for k in sorted(kids):
-                        users.setdefault(k, []).append((c, j))
-                    if not kids and c not in rank:
-                        rank[c] = 0
-                        ready.append(c)
-        level = 0
-        while ready:
-            level += 1
-            nxt: list[int] = []
-            for k in ready:
-                for c, j in users.get(k, ()):
-                    missing[c, j] -= 1
-                    if not missing[c, j] and c not in rank:
-                        rank[c] = level
-                        nxt.append(c)
-            ready = nxt
+            changed = True
+            while changed:  # once, but for cycles
+                changed = False
+                for c in comp:
+                    first, least = self.first[c], rank.get(c, -1)
+                    for j, n in enumerate(g.classes[c]):
+                        if not finite[first + j]:
+                            continue
+                        height = 0
+                        for k in n.kids:
+                            if k not in rank or k == c:
+                                break
+                            height = max(height, rank[k] + 1)
+                        else:
+                            if least < 0 or height < least:
+                                least = height
+                    if least >= 0 and rank.get(c) != least:
+                        rank[c] = least
+                        changed = len(comp) > 1
         self._ranks[row] = rank
         return rank

@@ -24,16 +24,14 @@ def sample(p: Problem, row: int, prefer: Callable[[int, list[int]], list[int]]) 
     g, ranks = p.graph, p.ranks(row)
     if g.root not in ranks:
         return None
-    w = p.weight[:, row]
     chosen: Selection = {}
     steps, limit = 0, BUDGET * (len(ranks) + 1)
     open_: set[int] = set()
     frames: list[tuple[int, list[int]]] = []
 
     def enter(c: int) -> None:
-        legal = [j for j, n in enumerate(g.classes[c]) if w[p.first[c] + j] < inf and c not in n.kids and all(k in ranks for k in n.kids)]
-        least = [j for j in legal if all(ranks[k] < ranks[c] for k in g.classes[c][j].kids)]
-        order = prefer(c, legal) if steps < limit else least
+        legal = p.legal(c, row)
+        order = prefer(c, legal) if steps < limit else [j for j in legal if all(ranks[k] < ranks[c] for k in g.classes[c][j].kids)]
         open_.add(c)
         frames.append((c, order[::-1]))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from eqkir.base.expr import le
@@ -228,19 +229,31 @@ class Phase:
                 self.fences[a[:d]].add((first, then))
 
     # ---------------------------------------------------------------- layout
-    def block(self, path: Path) -> tuple[Item, ...]:
-        """Items of a block in a deterministic topological order."""
-        items, edges = self.items[path], self.edges[path]
+    @cached_property
+    def first(self) -> dict[Any, int]:
+        """Position of the first node of every item: of a node itself, of what stands in a loop."""
         first: dict[Any, int] = {}
         for i in self.used:
-            for key in (i, *(h[:d] for h in (self.home[i], self.dag.nodes[i].path or ()) for d in range(1, len(h) + 1))):
-                first.setdefault(key, self.pos[i])
+            first.setdefault(i, self.pos[i])
+            for h in (self.home[i], self.dag.nodes[i].path or ()):
+                for d in range(len(h), 0, -1):
+                    if h[:d] in first:  # and so is what encloses it
+                        break
+                    first[h[:d]] = self.pos[i]
+        return first
+
+    def block(self, path: Path) -> tuple[Item, ...]:
+        """Items of a block in a deterministic topological order."""
+        items, edges, first = self.items[path], self.edges[path], self.first
         need = {it: {d for d in edges.get(it, ()) if d in items} for it in items}
         users: dict[Any, list[Any]] = defaultdict(list)
         for it, ds in need.items():
             for d in ds:
                 users[d].append(it)
-        key = lambda it: (first[it], isinstance(it, tuple), str(it))  # noqa: E731
+
+        def key(it: Any) -> tuple[int, bool, str]:
+            return first[it], isinstance(it, tuple), str(it)
+
         heap = [(key(it), it) for it in items if not need[it]]
         heapq.heapify(heap)
         out: list[Item] = []

@@ -6,8 +6,10 @@ costs this kernel's further improvement and nothing else: the last good graph is
 
 from __future__ import annotations
 
+import gc
 import multiprocessing.connection
 import os
+import re
 import resource
 import time
 from collections import Counter
@@ -46,8 +48,16 @@ class Limits:
 
 
 @dataclass
+class Round:
+    """One iteration: what matched, and how long it was looked for, by rule."""
+
+    matches: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
 class Report:
-    """What a saturation did. `matches` and `seconds` are by rule; times are for report.json only."""
+    """What a saturation did. `matches` and `seconds` are by rule; times are for report.json only; `rounds`: the same by iteration."""
 
     stop: Stop = "saturated"
     message: str = ""
@@ -59,6 +69,7 @@ class Report:
     matches: dict[str, int] = field(default_factory=dict)
     rule_seconds: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    rounds: list[Round] = field(default_factory=list)
 
 
 @dataclass
@@ -67,8 +78,17 @@ class Saturated:
     report: Report
 
 
+REALISED = frozenset(n for n, r in ROWS.items() if r.sort in REALISED_SORTS)
+
+
 def _count(eg: Any) -> int:
-    return sum(len(f.rows) for n, f in eg.freeze().functions.items() if n in ROWS and ROWS[n].sort in REALISED_SORTS)
+    return sum(len(f.rows) for n, f in eg.freeze().functions.items() if n in REALISED)
+
+
+def _growth(texts: Iterable[str]) -> int:
+    """A bound on the realised e-nodes that one match of one rule can add: how often such constructors occur in a rule's text."""
+    rules = (part for text in texts for part in re.split(r"\((?=rule|rewrite|birewrite)", text))
+    return max((sum(t in REALISED for t in re.findall(r"\(\s*([^\s()]+)", part)) for part in rules), default=0)
 
 
 class _Run:
@@ -81,6 +101,8 @@ class _Run:
         self.running = ""  # the family that is being applied
         self.declared = list(dict.fromkeys(r.family for f in files for r in f.rules if r.family != "facts"))
         self.families = self.declared
+        self.growth = 1
+        self.most = 0  # no more realised e-nodes than this exist
 
     def start(self, engine: Any) -> int:
         """Vocabulary, P0, rules. Returns the root's id. Raises EqkirError."""
@@ -100,23 +122,36 @@ class _Run:
                 engine.send("\n".join(f.commands), "rules")
             except EggError as e:
                 raise EqkirError(Diagnostic(E_EGG, str(e)[:2000], file=f.path, stage="rules")) from e
+        self.growth = _growth([vocabulary(), *(c for f in self.files for c in f.commands)])
         engine.run("facts", saturate=True)
-        self.report.initial_enodes = _count(engine.egraph)
+        self.report.initial_enodes = self.most = _count(engine.egraph)
         return rows.root
 
     def note(self, run: Any) -> int:
-        n = 0
+        n, now = 0, self.report.rounds[-1]
         for k, m in run.num_matches_per_rule.items():
             self.matches[k] += m
+            if m:
+                now.matches[k] = now.matches.get(k, 0) + m
             n += m
+        self.most += n * self.growth
         for k, t in run.search_and_apply_time_per_rule.items():
             self.times[k] += t.total_seconds()
+            now.seconds[k] = now.seconds.get(k, 0.0) + t.total_seconds()
         return n
+
+    def within(self, engine: Any) -> bool:
+        """Whether the realised e-nodes are within their limit. They are counted, which takes a copy of the e-graph, only where the matches
+        since the last count could have made too many."""
+        if self.most > self.limits.enodes:
+            self.most = _count(engine.egraph)
+        return self.most <= self.limits.enodes
 
     def step(self, engine: Any) -> tuple[bool, int]:
         """What is planned is placed, to the end, so that it is complete; then one round of every family. Facts are saturated after each
         run. Returns (anything new, matches)."""
         changed, matches = False, 0
+        self.report.rounds.append(Round())
 
         def run(family: str) -> bool:
             nonlocal changed, matches
@@ -128,7 +163,7 @@ class _Run:
                 self.note(engine.run("facts", saturate=True))
             return bool(r.updated)
 
-        while run("place") and matches <= self.limits.matches and _count(engine.egraph) <= self.limits.enodes:
+        while run("place") and matches <= self.limits.matches and self.within(engine):
             pass
         for f in self.families:
             run(f)
@@ -153,6 +188,7 @@ def _rss() -> int:
 
 def _worker(conn: multiprocessing.connection.Connection, program: Abstract, files: list[RuleFile], limits: Limits) -> None:
     started = time.perf_counter()
+    gc.disable()  # a short life, many objects, no cycles among them
     soft = limits.memory + _rss() + (1 << 30)
     resource.setrlimit(resource.RLIMIT_AS, (soft + _vm(), resource.RLIM_INFINITY)) if hasattr(resource, "RLIMIT_AS") else None
     broken: dict[str, str] = {}
@@ -210,7 +246,7 @@ def _attempt(
             if not changed:
                 stop = "saturated"
                 break
-            if _count(engine.egraph) > limits.enodes:
+            if not run.within(engine):
                 stop = "enodes"
                 break
             if matches > limits.matches:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from eqkir.base.expr import Expr, rebuild
 from eqkir.extract.graph import ENode, FrozenGraph, Path
@@ -202,24 +205,40 @@ def _reach(classes: dict[Class, list[ENode]], root: Class) -> dict[Class, list[E
 
 
 def _colours(classes: dict[Class, list[ENode]]) -> dict[Class, int]:
-    """A colour a class from structure alone (partition refinement on sorted signatures); equal colours mean bisimilar classes."""
-    text = {
-        c: [str((n.op, n.labels, n.path, tuple(map(str, n.attrs)), *([n.by] if n.by else []))) for n in ns] for c, ns in classes.items()
-    }
-    rank = {t: i for i, t in enumerate(sorted({t for ts in text.values() for t in ts}))}
-    static = {c: [rank[t] for t in ts] for c, ts in text.items()}
-    colour = dict.fromkeys(classes, 0)
-    count = 1
+    """A colour a class from structure alone (partition refinement on sorted signatures); equal colours mean bisimilar classes.
+
+    A class's signature is its colour and the sorted signatures of its e-nodes: what they are and the colours of their operands. A round
+    replaces colours by the ranks of signatures, so colours of one round refine, and keep the order of, those of the round before. Only
+    classes that share their colour need a signature."""
+    at = {c: i for i, c in enumerate(classes)}
+    nodes = [n for ns in classes.values() for n in ns]
+    text = [str((n.op, n.labels, n.path, tuple(map(str, n.attrs)), *([n.by] if n.by else []))) for n in nodes]
+    rank = {t: i for i, t in enumerate(sorted(set(text)))}
+    static = np.array([rank[t] for t in text], np.int64)
+    arity = np.array([len(n.kids) for n in nodes], np.int64)
+    owner = np.repeat(np.arange(len(classes)), [len(ns) for ns in classes.values()])
+    kids = np.full((len(nodes), int(arity.max(initial=0))), -1, np.int64)
+    kids[np.arange(kids.shape[1]) < arity[:, None]] = [at[k] for n in nodes for k in classes_of(n)]
+    colour, count = np.zeros(len(classes), np.int64), 1
     while True:
-        sig = {
-            c: (colour[c], tuple(sorted((static[c][j], *(colour[k] for k in n.kids)) for j, n in enumerate(ns))))  # type: ignore[index]
-            for c, ns in classes.items()
-        }
-        order = {s: i for i, s in enumerate(sorted(set(sig.values())))}
-        colour = {c: order[s] for c, s in sig.items()}
-        if len(order) == count:
-            return colour
-        count = len(order)
+        shared = np.bincount(colour, minlength=count)[colour] > 1
+        sig: list[tuple[int, tuple[int, ...]]] = [(c, ()) for c in colour.tolist()]
+        of = np.flatnonzero(shared[owner])
+        if len(of):
+            key = static[of]
+            for column in kids[of].T:  # a missing operand is less than every colour, as a shorter tuple is less than a longer one
+                key = np.unique(key * (count + 1) + np.where(column < 0, 0, colour[column] + 1), return_inverse=True)[1]
+            order = np.lexsort((key, owner[of]))
+            ranks, owners = key[order].tolist(), owner[of][order]
+            cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(ranks)]
+            for start, end in pairwise(cuts):
+                i = int(owners[start])
+                sig[i] = (sig[i][0], tuple(ranks[start:end]))
+        place = {s: i for i, s in enumerate(sorted(set(sig)))}
+        colour = np.array([place[s] for s in sig], np.int64)
+        if len(place) == count:
+            return dict(zip(classes, colour.tolist(), strict=True))
+        count = len(place)
 
 
 def freeze(

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from eqkir.authoring.explain import Explanation, explain, why, write
-from eqkir.authoring.impact import Job, measure, page, summary
+from eqkir.authoring.impact import Job, measure, summary
+from eqkir.authoring.impact_page import page
 from eqkir.authoring.use import use
 from eqkir.driver.options import Options
 from eqkir.kir.helpers import link
@@ -62,8 +63,11 @@ def test_impact_says_what_a_rule_changes_and_flags_what_changes_nothing(tmp_path
     assert table["idle"]["without_effect"] and table["idle"]["matches"] > 0
     assert not table["reduce-lanes"]["without_effect"] and table["reduce-lanes"]["choices_changed"] == 1
     assert all(r["cost_none"] > r["cost"] for r in rows)
-    text = page(list(table.values()), 1, o)
-    assert "reduce-lanes" in text and "http" not in text, "self-contained"
+    failed = {"kernel": "<lost>", "rule": "", "error": "EQK-X"}
+    text = page(list(table.values()), [*rows, failed], 2, o)
+    assert "reduce-lanes" in text and "http" not in text and "<script" not in text, "self-contained"
+    assert "1 rules match and change nothing" in text and "&lt;lost&gt; (EQK-X)" in text and "cost of it alone" in text
+    assert table["reduce-lanes"]["alone"] <= 1 and table["reduce-lanes"]["enodes_without"] < 1
 
 
 def test_a_file_in_use_is_compared_with_the_reference(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ def test_a_wheel_holds_rules_targets_and_types(wheel):
     for folder in ("data", "rows"):
         for p in (ROOT / "eqkir" / "targets" / folder).glob("*.json"):
             assert f"eqkir/targets/{folder}/{p.name}" in names
+    for p in (ROOT / "eqkir" / "authoring" / "page").iterdir():
+        assert f"eqkir/authoring/page/{p.name}" in names
     assert "eqkir/py.typed" in names
     assert any(n.endswith("licenses/LICENSE") for n in names)
     assert not any(n.startswith(("tests/", "corpus/", "bench/")) for n in names)

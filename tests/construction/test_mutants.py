@@ -47,7 +47,7 @@ def mutant(rng: random.Random, t: Triple) -> Abstract:
             case "Load":
                 view, version, ixs = n.attrs
                 k = rng.randrange(3)
-                if k == 0:
+                if k == 0 and ixs:
                     j = rng.randrange(len(ixs))
                     ixs = (*ixs[:j], changed(rng, ixs[j], axes), *ixs[j + 1 :])
                 version -= k == 1 and version > 0

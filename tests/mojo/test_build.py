@@ -14,6 +14,7 @@ from eqkir.emit.mojo import build as B
 from eqkir.emit.mojo import toolchain
 from eqkir.emit.mojo.artifact import emit
 from eqkir.emit.mojo.build import Built, Module, build, build_one, key_of
+from eqkir.targets import CpuTarget, load_target
 from tests.cpu.test_tasks import chain_of
 
 pytestmark = [pytest.mark.compile, pytest.mark.skipif(not toolchain.available(), reason="no Mojo compiler")]
@@ -47,7 +48,9 @@ def test_code_that_calls_a_function_of_no_library_is_refused(tmp_path: Path) -> 
 
 def test_an_error_in_emitted_text_names_the_operation_of_kir(tmp_path: Path) -> None:
     """softmax with its exponential misspelled: the message names the operation that has it, wherever the line stands."""
-    text = emit(chain_of("softmax_f32").initial, 32).module.text
+    machine = load_target("mojo:x86-64-v3")
+    assert isinstance(machine, CpuTarget)
+    text = emit(chain_of("softmax_f32").initial, machine).module.text
     assert text.count("# from softmax_f32 %v9 normalize.py:16\n") >= 1
     (found,) = build([Module("softmax", text.replace("eqk_exp_f32", "nothing_of_this_name"))], "native", folder=tmp_path)
     assert refused(found).message.endswith("(from softmax_f32 %v9 normalize.py:16)")

@@ -13,7 +13,7 @@ from eqkir.base.diagnostics import EqkirError
 from eqkir.emit.mojo.artifact import emit
 from eqkir.emit.mojo.build import Module, build
 from eqkir.emit.mojo.call import Launch
-from eqkir.targets import load_target
+from eqkir.targets import CpuTarget, load_target
 from eqkir.targets.cpu import host_level
 
 from ..cpu.test_dot4 import chain, product
@@ -47,7 +47,9 @@ def test_the_helper_at_every_width(tmp_path: Path) -> None:
 
 
 def test_a_product_of_bytes_is_exact_for_any_extents_and_strides(tmp_path: Path) -> None:
-    artifact = emit(chain(product()).program, 64)
+    c = chain(product())
+    assert isinstance(c.target, CpuTarget)
+    artifact = emit(c.program, c.target)
     (built,) = build([artifact.module], "native", folder=tmp_path)
     assert not isinstance(built, EqkirError), built
     rng = np.random.default_rng(1)

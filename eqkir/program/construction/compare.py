@@ -191,12 +191,16 @@ class Compare(Points):
 
     def chosen(self, t: Term, node: int, sigma: Sigma) -> Faults | None:
         """A choice that the program has decided; None where it has not."""
-        c = self.reason.simple(self.of(t.kids[0]))
-        if c.value is not None:
-            return self.match(t.kids[1 if c.value else 2], node, sigma)
+        c = self.of(t.kids[0])
+        if (simple := self.reason.simple(c)).value is not None:
+            return self.match(t.kids[1 if simple.value else 2], node, sigma)
         n = self.nodes[node]
         if n.op == "Tri" and n.attrs == ("select",):
             return None
+        if not _data(c):
+            for branch, holds in ((1, c), (2, negate(c))):
+                if self.reason.implied(holds, t.given):
+                    return self.match(t.kids[branch], node, sigma)
         if self.clean(t.kids[1], node, sigma) and self.clean(t.kids[2], node, sigma):
             return ()
         return None
