@@ -71,7 +71,7 @@ def test_backward_accesses_are_vectors_that_are_turned_around() -> None:
 def test_rows_are_fetched_ahead_where_a_loop_walks_over_them() -> None:
     c = chain_of("sum_middle_f32", target="mojo:x86-64-v4")
     wide = {k: 1 for k in c.program.bindings if k.startswith("B:")}
-    wide |= {k: 256 for k in list(wide)[-1:]}
+    wide |= dict.fromkeys(list(wide)[-1:], 256)
     loops = any(a.kind == "loop" for a in c.program.axes)
     found = every(expand(bound(c.program, **wide), 64, prefetch_bytes=8192))
     assert loops and (any(isinstance(s, Prefetch) for s in found) or not wide)

@@ -71,9 +71,9 @@ PAGE = 4096.0
 #: lines of rows far apart that a cache keeps: the strides of large arrays put many into the same sets
 SAME_SETS = 64.0
 #: rows that can be walked along side by side as if each were alone
-STREAMS = 4.0
+STREAMS = 8.0
 #: statements of a block's main part from which decoding them is what takes time, and how much more that is
-LONG, LONG_FACTOR = 500.0, 1.5
+LONG, LONG_FACTOR = 400.0, 1.5
 
 
 def run_factor(run: float, far: float, piece: float) -> float:
