@@ -135,12 +135,14 @@ def optimize(
     limits: Mapping[str, float] | None = None,
     jobs: int = 0,
     top: int = 1,
+    winners: bool = False,
 ) -> Result:
     """Optimize every kernel of a module (a model, a built kernel, or the path of a file or folder) and emit it.
 
     `kernels` picks some by name. `shapes` pins symbols, integer scalars and constexprs. `without` switches rule families off (``"all"``:
     every one), `permit` grants numerical permissions, `check` is a level of ``eqkir optimize --check``. With `out`, the artifacts
     are written there. `jobs`: worker processes; 0 works in this process. `top`: how many of the best candidates to emit besides.
+    `winners`: take what an earlier call chose for the same question from the cache, and keep what this one chooses (docs/cli.md).
 
     A kernel that cannot be done is a `KernelResult` with its diagnostics. Raises EqkirError for unknown names and options.
     """
@@ -154,7 +156,7 @@ def optimize(
     options = validate(
         Options(
             target=target, shapes=dict(shapes or {}), rules=tuple(map(str, rules)), without=tuple(without), permit=tuple(permit),
-            extractor=extractor, cost_model=cost_model, seed=seed, check=check, limits=dict(limits or {}), top=top,
+            extractor=extractor, cost_model=cost_model, seed=seed, check=check, limits=dict(limits or {}), top=top, winners=winners,
         )
     )  # fmt: skip
     tasks = [t for t in _tasks(module, max(1, jobs), jobs == 0) if kernels is None or t.kernel in kernels]

@@ -65,6 +65,7 @@ def optimize(
         Path | None, typer.Option("--inputs", help="JSON: kernel -> {data, scalars} of the inputs that it is checked with")
     ] = None,
     rows: Annotated[Path | None, typer.Option("--rows", help="JSON: binding rows instead of the target family's (CPU)")] = None,
+    winners: Annotated[bool, typer.Option("--winners", help="take and keep what was chosen in the cache of winners")] = False,
     json: AsJson = False,
 ) -> None:
     """Optimize every kernel of PATHS and emit it."""
@@ -74,7 +75,7 @@ def optimize(
     options = command.options(
         target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor,
         cost_model=cost_model, seed=seed, check=check, limits=command.parse_limits(limit or []),
-        inputs=command.read_inputs(inputs), rows=rows,
+        inputs=command.read_inputs(inputs), rows=rows, winners=winners,
     )  # fmt: skip
     raise typer.Exit(command.main(paths, out, jobs, options, json))
 

@@ -25,13 +25,13 @@ def options(
     *, target: str, shapes: Mapping[str, Any], rules: Sequence[str] | None = None, without: Sequence[str] | None = None,
     permit: Sequence[str] | None = None, extractor: str = "greedy-dag", cost_model: str = "roofline", seed: int = 0, check: str = "static",
     limits: Mapping[str, float] | None = None, inputs: Mapping[str, Mapping[str, Any]] | None = None,
-    rows: Path | None = None,
+    rows: Path | None = None, winners: bool = False,
 ) -> Options:  # fmt: skip
     """Options from the command line; names are looked up now. Raises EqkirError with stage ``options`` (usage)."""
     o = Options(
         target=target, shapes=shapes, rules=tuple(rules or ()), without=_split(without), permit=_split(permit), extractor=extractor,
         cost_model=cost_model, seed=seed, check=check, limits=limits or {}, inputs=inputs or {},
-        rows="" if rows is None else str(rows.resolve()),
+        rows="" if rows is None else str(rows.resolve()), winners=winners,
     )  # fmt: skip
     from eqkir.driver.validate import validate
 
@@ -87,6 +87,8 @@ def main(paths: Sequence[Path], out: Path | None, jobs: int, options: Options, a
                 print(json.dumps(o.line(), sort_keys=True), flush=True)
             if warning := stop_warning(o):
                 print(warning, file=sys.stderr)
+            for w in o.warnings:
+                print(f"{diagnostic_line(w)} (ignored)", file=sys.stderr)
     if not as_json:
         table(done, options)
     return 0 if all(o.ok for o in done) else 1

@@ -21,7 +21,7 @@ from eqkir.cpu.implementations import of_let
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.loops import expand_loop
 from eqkir.cpu.memory import expand_load, expand_store
-from eqkir.cpu.model import INDEX, STREAM_ALIGN, Atomic, Group, Load, Op, Resource, Statement, TaskProgram, Type, Write, statements
+from eqkir.cpu.model import INDEX, STREAM_ALIGN, Alloc, Atomic, Group, Load, Op, Resource, Statement, TaskProgram, Type, Write, statements
 from eqkir.program.abi import axis_of, parameter, traversal
 from eqkir.program.model import Item, Let, Loop, Order, Program, Segment, Store, blocks, order_labels
 from eqkir.program.ops import label_of
@@ -153,7 +153,7 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
             with b.block(both):
                 b.branch(cond, flowing, fast)
             fast = both
-    edge = body(True, False) if b.known(inside) is None else []
+    edge = body(True, False) if b.known(inside) is not True else []
     general = body(False, False) if assumed else []
     _select(b, first, assumed, inside, fast, edge, general)
     stmts = b.finish()
@@ -161,7 +161,8 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     if len(every) > MAX_STATEMENTS:
         raise fail(codes.LARGE, f"{len(every)} statements", accepted=f"at most {MAX_STATEMENTS}", stage="expand")
     launch = product([r for _, r in digits])
-    places = tuple(dict.fromkeys(s.place for s in every if isinstance(s, (Load, Write, Atomic))))
+    own = {s.name for s in every if isinstance(s, Alloc)}
+    places = tuple(dict.fromkeys(s.place for s in every if isinstance(s, (Load, Write, Atomic)) and s.place not in own))
     params = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Param"))
     scalars = tuple(dict.fromkeys(s.attrs[0] for s in every if isinstance(s, Op) and s.op == "Scalar"))
     return Group(segment.group, launch, tuple(digits), stmts, program.options.get("grain", GRAIN), places, params, scalars, b.origins)

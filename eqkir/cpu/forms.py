@@ -17,6 +17,7 @@ from eqkir.base.expr import Expr, Int, Param, atoms, ceildiv, coords, product, s
 from eqkir.cpu import codes
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.context import Context, Lanes
+from eqkir.cpu.instead import INSTEAD, read_instead
 from eqkir.cpu.layout import contiguous
 from eqkir.cpu.memory import address
 from eqkir.cpu.model import INDEX, Group, Load, Op, Resource, Statement, Type, Write, statements
@@ -24,7 +25,7 @@ from eqkir.program.abi import axis_of, traversal
 from eqkir.program.model import Carry, Item, Let, Loop, Program, Segment, Store
 
 #: forms by name
-FORMS = ("panels", "quads", "words")
+FORMS = ("panels", "quads", "words", *INSTEAD)
 #: members of the loop's axis that one instance of a packing group takes
 STEP = 64
 
@@ -73,7 +74,7 @@ def form_of(program: Program, segment: Segment, loop: Loop, supply: Let, load: L
 def admits(kind: str, vector: str, loop: str, labels: Sequence[str], ixs: tuple[Expr, ...], dtype: str) -> bool:
     """Whether a load has a form, as far as its types and its index map say: it varies along a block of the instance and the loop's axis
     alone. Panels and quads lie along the block, words along the loop, whose members are adjacent; words and quads are of bytes."""
-    if len(labels) != 2 or loop not in labels:
+    if len(labels) != 2 or loop not in labels or kind in INSTEAD:
         return False
     block = next(t for t in labels if t != loop)
     if traversal(block) != "OB" or traversal(loop) not in ("L1", "LC") or any(a.op == "dep" for e in ixs for a in atoms(e)):
@@ -213,6 +214,9 @@ def expand_supply(k: Context, x: Let) -> None:
     """A load in the form in which its reader wants it. Raises EqkirError EQK-MOJ-UNSUPPORTED where it has none."""
     assert isinstance(k.forms, Forms)
     load, kind = k.layout.defs[x.args[0]], x.attrs[0]
+    if kind in INSTEAD and read_instead(k.layout.defs, k.program.axis, x) is not None:
+        k.make(x.id, lambda p, v: k.read(load.id, p, v))
+        return
     form = form_of(k.program, k.segment, k.loops[-1], x, load) if kind in FORMS and k.loops else None
     if form is None:
         raise fail(codes.UNSUPPORTED, f"{load.op} of {load.dtype} in the form {kind!r}", accepted=" ".join(FORMS), stage="expand")

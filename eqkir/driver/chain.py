@@ -16,6 +16,7 @@ from eqkir.driver.outcome import Outcome
 
 if TYPE_CHECKING:
     from eqkir.driver.provider import Provider
+    from eqkir.driver.winners import Winner
     from eqkir.extract.choose import Choice
     from eqkir.kir.model import Kernel
     from eqkir.program.abstract import Abstract
@@ -214,6 +215,29 @@ class Chain:
         return asdict(count_structures(p))
 
     @cached_property
+    def winner(self) -> Winner | None:
+        """What the cache of winners holds for this kernel, where it is asked (`Options.winners`) and one program is wanted."""
+        from eqkir.driver import winners
+
+        if not self.options.winners or self.options.top > 1:
+            return None
+        found, problem = winners.find(self)
+        if problem is not None:
+            self.outcome.warn(problem)
+        if found is not None:
+            self.outcome.initial_cost, self.outcome.cost = found.initial_cost, found.cost
+            self.outcome.extraction = {**found.extraction, "cached": True}
+        return found
+
+    @cached_property
     def program(self) -> Program:
         """P*, verified."""
-        return self.choice.program
+        if self.winner is not None:
+            return self.winner.program
+        c = self.choice
+        if self.options.winners and not c.fallback:
+            from eqkir.driver import winners
+
+            if (problem := winners.keep(self, winners.Winner(c.program, c.cost.total, c.initial.total, c.to_json()))) is not None:
+                self.outcome.warn(problem)
+        return c.program

@@ -107,7 +107,8 @@ def static_check(chain: Chain, o: Outcome) -> None:
     if dumps(again) != o.program:
         fault = "program.json does not read back as the same program"
     fault = fault or chain.provider.syntax(o.source)
-    o.extraction["legal_structures"] = chain.legal_structures()
+    if chain.winner is None:  # else nothing was searched
+        o.extraction["legal_structures"] = chain.legal_structures()
     record(o, "static", not fault, {"seconds": time.perf_counter() - start}, fault)
 
 

@@ -47,6 +47,7 @@ class Options:
     top: int = 1
     inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     rows: str = ""  # a file of binding rows instead of the target's
+    winners: bool = False  # whether the cache of winners is asked and filled; it changes no result
 
     def __post_init__(self) -> None:
         if self.check not in CHECKS:

@@ -45,6 +45,7 @@ class Outcome:
     bundle: str = ""
     traceback: str = ""
     refusals: tuple[Diagnostic, ...] = ()  # the diagnostics as objects
+    warnings: list[dict[str, Any]] = field(default_factory=list)  # diagnostics that stop nothing
 
     @property
     def ok(self) -> bool:
@@ -60,6 +61,10 @@ class Outcome:
             j["stage"] = j["stage"] or self.stage
             self.diagnostics.append(j)
 
+    def warn(self, d: Diagnostic) -> None:
+        """Record what the caller should know, though it stops nothing."""
+        self.warnings.append({**d.to_json(), "file": self.file})
+
     @property
     def structures(self) -> int | None:
         """Distinct legal structures of the e-graph, where they were counted (check `static` and up)."""
@@ -74,7 +79,7 @@ class Outcome:
             "seconds": round(total, 6), "stages": _rounded(self.seconds), "enodes": self.enodes, "initial_cost": self.initial_cost,
             "cost": self.cost, "cost_unit": self.extraction.get("unit"), "structures": self.structures, "stop": self.saturation.get("stop"),
             "digest": self.manifest.get("digests", {}).get("program"), "checks": self.checks, "memory_bytes": self.memory_bytes,
-            **({"bundle": self.bundle} if self.bundle else {}),
+            **({"bundle": self.bundle} if self.bundle else {}), **({"warnings": self.warnings} if self.warnings else {}),
         }  # fmt: skip
 
     def report(self) -> dict[str, Any]:

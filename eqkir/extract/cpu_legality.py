@@ -35,7 +35,7 @@ from eqkir.targets.cpu import CpuTarget
 
 def cpu_legality(graph: FrozenGraph, table: LabelTable, target: CpuTarget, abi: Abi) -> Legality:
     """Legality of every e-node under every row of `table`; at most one implementation of an operation is left under a row."""
-    supplies = Supplies(graph, abi)
+    supplies = Supplies(graph, abi, table.axes)
 
     def key(c: int, n: ENode) -> object:
         dtype = graph.dtypes[c] or (graph.dtypes[n.kids[0]] if n.kids else "")

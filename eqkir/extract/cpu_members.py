@@ -9,17 +9,19 @@ e-graph has no implementation for it (the family is switched off).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from eqkir.cpu.bytes import BYTES, Shown, factors
 from eqkir.cpu.forms import FORMS, admits
 from eqkir.cpu.implementations import PLAIN, Implementation, Operation, registered, takes
+from eqkir.cpu.keys import KEYS
 from eqkir.extract.features import bound_label
 from eqkir.extract.graph import ENode, FrozenGraph
 from eqkir.extract.labels import Bools, LabelTable
-from eqkir.program.abi import Abi, parameter
+from eqkir.program.abi import Abi, Axis, parameter
 from eqkir.targets.cpu import CpuTarget
 
 NONE, SEVERAL = "no implementation", "several implementations"
@@ -89,6 +91,7 @@ class Members:
         labels = tuple(sorted({*(n.labels or ()), bound}))
         lanes = {t: values.get(p, 0) if (p := parameter(t)) else 1 for t in labels}
         forms = tuple(self._form(k) for k in n.kids[:2]) if n.op.startswith("FCon") else ()
+        forms = (self._form(n.kids[0]), PLAIN) if n.op == "FRedLoop" else forms
         operands = _operands(self.graph, n)
         options = self.table.rows[row].options
         key = (n.op, n.by, n.attrs, operands, self.graph.dtypes[c], bound, tuple(lanes.items()), forms, options)
@@ -141,11 +144,30 @@ def _operands(g: FrozenGraph, n: ENode) -> tuple[str, ...]:
     return tuple(g.dtypes[k] for k in n.kids[: 2 if n.op.startswith("FCon") else 1])
 
 
+@dataclass(frozen=True)
+class Classes:
+    """The definitions of values in an e-graph (`eqkir.cpu.bytes.Source`); `alternatives`: the e-nodes of a class."""
+
+    graph: FrozenGraph
+    alternatives: Callable[[int], list[ENode]]
+
+    def definitions(self, c: int) -> Iterator[Shown]:
+        for n in self.alternatives(c):
+            if n.op in ("FConst", "FIndex", "FLoad", "FBin", "FTri", "FCast", "FBitcast"):
+                args = tuple(i for k in n.kids for i in (self._list(k) if self.graph.sorts[k] == "FL" else (k,)))
+                dtype = self.graph.dtypes[c] or str(n.attrs[-1])
+                yield Shown(n.op[1:], n.attrs, args, dtype, n.labels or ())
+
+    def _list(self, c: int) -> tuple[int, ...]:
+        cons = next((n for n in self.graph.classes[c] if n.op == "FCons"), None)
+        return () if cons is None else (cons.kids[0], *self._list(cons.kids[1]))
+
+
 class Supplies:
     """Which loads can be had in a form: those of views that nothing writes, valid everywhere, along a block and a loop alone."""
 
-    def __init__(self, graph: FrozenGraph, abi: Abi) -> None:
-        self.graph, self.abi = graph, abi
+    def __init__(self, graph: FrozenGraph, abi: Abi, axes: Mapping[str, Axis]) -> None:
+        self.graph, self.abi, self.axes = graph, abi, axes
         stored = {str(n.attrs[0]) for ns in graph.classes for n in ns if n.op == "SStore"}
         stored |= {str(n.attrs[6]) for ns in graph.classes for n in ns if n.op == "SStore" and n.attrs[6] != "-"}
         self.written = {abi.view(v).alias for v in stored}
@@ -153,6 +175,10 @@ class Supplies:
     def has(self, n: ENode) -> bool:
         """Whether the operand of a ``FSupply`` has the form that it asks for."""
         form, vector = n.attrs
+        if form == KEYS:
+            return any(x.op == "FTri" and self._keys(x, str(vector)) for x in self._unready(n.kids[0]))
+        if form == BYTES:
+            return factors(Classes(self.graph, self._unready), self.axes, n.kids[0], str(vector)) is not None
         return form in FORMS and bool(n.path) and any(self._load(x, str(vector), n) for x in self._unready(n.kids[0]))
 
     def _load(self, x: ENode, vector: str, n: ENode) -> bool:
@@ -163,6 +189,25 @@ class Supplies:
         dense = fits and all(m.op == "FNil" for m in self.graph.classes[x.kids[2]])
         always = any(m.op == "FConst" and m.attrs[0] == "true" for m in self._unready(x.kids[0]))
         return dense and always and view.role == "in" and view.alias not in self.written
+
+    def _keys(self, x: ENode, label: str) -> bool:
+        """Whether a choice counts in one lane of a label alone (`eqkir.cpu.keys`): the rules have found the lane; key, conditions and
+        weight must be the same in all."""
+        return not self._varies(x.kids[1], label) and self._hit(x.kids[0], label)
+
+    def _hit(self, c: int, label: str) -> bool:
+        for n in self._unready(c):
+            for a, b in (n.kids, n.kids[::-1]) if n.op == "FBin" else ():
+                if self._varies(a, label):
+                    continue
+                if n.attrs[0] == "eq" and any(m.op == "FIndex" and m.labels == (label,) for m in self._unready(b)):
+                    return True
+                if n.attrs[0] == "and" and self._hit(b, label):
+                    return True
+        return False
+
+    def _varies(self, c: int, label: str) -> bool:
+        return any(label in (n.labels or ()) for n in self._unready(c))
 
     def _unready(self, c: int) -> list[ENode]:
         return [m for n in self.graph.classes[c] for m in (self.graph.classes[n.kids[0]] if n.op == "FReady" else (n,))]

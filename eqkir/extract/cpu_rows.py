@@ -49,7 +49,7 @@ BAND, PROGRAMS = 8, 4
 def owner(axis: Axis, roles: frozenset[str], left: bool) -> str:
     """The shared binding that owns an axis' block, or an empty text. `left`: whether some axis of the program is left of a contraction."""
     if axis.kind == "own":
-        if "contiguous" in roles or ("right" in roles and "batch" not in roles):
+        if roles & {"contiguous", "keyed"} or ("right" in roles and "batch" not in roles):
             return "N"
         return "M" if ("left" in roles if left else "adjacent" in roles) and "batch" not in roles else ""
     if axis.kind == "loop":

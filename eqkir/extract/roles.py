@@ -14,6 +14,8 @@ adjacent        of one execution group, the last coordinate but one of most acce
 minor           the last coordinate of some access
 packed          owned by instances, where a loop around a store finds its members and what is computed there counts for these alone
 searched        of groups that find their members among rows that instances own: their loop may be searched for those that a block meets
+dotted          bound by a sum of products of i32
+keyed           owned by instances: a sum takes in what is not zero in one member of it alone, which a value names (a histogram's bins)
 counted         counts members from where a group starts
 sparse          owned by instances: the groups whose members are counted
 short, narrow   known extent of at most 32, at most 256
@@ -29,7 +31,7 @@ from eqkir.base.dtypes import itemsize
 from eqkir.base.expr import Expr, coords
 from eqkir.extract.extents import Extents
 from eqkir.program.abi import is_member, slice_axis
-from eqkir.program.abstract import BOUND, Abstract, Put, bound_axis
+from eqkir.program.abstract import BOUND, Abstract, Put, VNode, bound_axis
 
 #: largest extents of the roles ``short`` and ``narrow``
 SHORT, NARROW = 32, 256
@@ -44,6 +46,11 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         axis = bound_axis(n)
         if n.op in ("Red", "RedN"):
             roles[axis] |= {"reduced", "folded"}
+            factor = abstract.nodes[n.args[0]]
+            if n.op == "Red" and n.attrs[0] == "sum" and factor.op == "Bin" and factor.attrs[0] == "mul" and factor.dtype == "i32":
+                roles[axis].add("dotted")
+            for x in sorted(_keyed(abstract, n)):
+                roles[x].add("keyed")
             continue
         a, b = abstract.free(n.args[0]), abstract.free(n.args[1])
         roles[axis] |= {"contracted", "matrix"} if a - b - {axis} and b - a - {axis} else {"contracted", "vector", "folded"}
@@ -87,6 +94,22 @@ def axis_roles(abstract: Abstract, extents: Extents) -> dict[str, frozenset[str]
         if bound is not None and bound <= NARROW:
             roles[ax.name].add("narrow")
     return {a: frozenset(r) for a, r in roles.items()}
+
+
+def _keyed(abstract: Abstract, n: VNode) -> set[str]:
+    """Axes that instances own, with whose coordinate a sum's operand compares what it counts: ``select(eq(key, coordinate) and …, …)``."""
+    nodes, out = abstract.nodes, set[str]()
+    if n.op != "Red" or n.attrs[0] != "sum" or nodes[n.args[0]].op != "Tri":
+        return out
+    todo = [nodes[n.args[0]].args[0]]
+    while todo:
+        c = nodes[todo.pop()]
+        if c.op == "Bin" and c.attrs[0] == "and":
+            todo += c.args
+        elif c.op == "Bin" and c.attrs[0] == "eq":
+            found = {str(e.args[0]) for a in c.args if nodes[a].op == "Index" and (e := nodes[a].attrs[0]).op == "coord"}
+            out |= {x for x in found if abstract.axis(x).kind == "own"}
+    return out
 
 
 def _weights(abstract: Abstract, accesses: list[tuple[str, tuple[Expr, ...]]], k: int, extents: Extents) -> dict[str, float]:

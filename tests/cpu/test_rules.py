@@ -12,6 +12,7 @@ from .test_tasks import chain_of
 #: one kernel for each structured operation
 WITNESSES = (
     "gemm_f32", "mla_decode_bf16", "softmax_f32", "argmax_middle_f32", "cumsum_f32", "linear_recurrence_f32",
+    "histogram_parts_i32",
 )  # fmt: skip
 
 

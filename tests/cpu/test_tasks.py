@@ -165,3 +165,21 @@ def test_what_has_stopped_does_not_enter_a_loop(extractor: str) -> None:
             a = {"C": np.array([1, 3, 2], np.int32), "D": np.array([[1, 2, 3], [2, 2, 2], [3, 1, 1]], np.int32), "Y": np.zeros(3, np.int32)}
             execute(it, {n: program_interp.Buffer.of(v) for n, v in a.items()}, {"M": 3, "T": 3})  # type: ignore[operator]
             assert a["Y"].tolist() == [1, 6, 4]
+
+
+def short_rows() -> Kernel:
+    """Sums over an axis of three members."""
+    k = Builder("short_rows")
+    (N,) = k.symbols("N")
+    X, Y = k.view("X", "in", "f32", (N, 3)), k.view("Y", "out", "f32", (N,))
+    k.noalias(X, Y)
+    Y[:] = X[:, :].sum(axis=1)
+    return k.build()
+
+
+def test_a_fragment_that_is_longer_than_its_constant_axis_is_never_full() -> None:
+    """Nothing is inside then, whatever the extents: there is a body for it all the same."""
+    c = Chain(short_rows(), Options(target="mojo:x86-64-v4"), Outcome("short_rows", ""))
+    assert c.program.bindings["F:c0"] == 4
+    v = compared(c, c.program, expand(c.program, 64))
+    assert v.ok, v.mistakes

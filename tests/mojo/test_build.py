@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -138,3 +144,37 @@ def test_a_cache_that_cannot_be_used_is_a_diagnosis(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (found,) = B.build([module(4)], "native", folder=tmp_path / "file" / "folder")
     assert isinstance(found, EqkirError) and found.diagnostics[0].code == "EQK-MOJ-FILES"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system cannot tell")
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_compiler_ends_with_the_process_that_started_it(tmp_path: Path, end: int) -> None:
+    tool, said = tmp_path / "bin" / "mojo", tmp_path / "pid"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\necho $$ > {said}.new\nmv {said}.new {said}\nexec sleep 60\n")
+    tool.chmod(0o755)
+    code = "import sys; from pathlib import Path; from eqkir.emit.mojo import toolchain as t; root = Path(sys.argv[1])\n"
+    code += "t._root = lambda: root\nt.run('mojo', [], root, 60.0)"
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=env)
+    wait_until(said.exists)
+    compiler = int(said.read_text())
+    os.kill(compiler, 0)
+    parent.send_signal(end)
+    parent.wait()
+    wait_until(lambda: not running(compiler))
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+    last = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < last
+        time.sleep(0.02)
+
+
+def running(pid: int) -> bool:
+    """Whether a process is there and has not ended (what nobody waits for stays as a zombie)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

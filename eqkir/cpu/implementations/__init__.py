@@ -58,9 +58,9 @@ Implementation = Union[LetImplementation, CarryImplementation]
 
 def own() -> tuple[Implementation, ...]:
     """The package's implementations."""
-    from eqkir.cpu.implementations import contractions, reductions, scans
+    from eqkir.cpu.implementations import bins, contractions, dots, reductions, scans
 
-    return (*reductions.ALL, *scans.ALL, *contractions.ALL)
+    return (*reductions.ALL, *scans.ALL, *contractions.ALL, *bins.ALL, *dots.ALL)
 
 
 @lru_cache(maxsize=1)

@@ -215,7 +215,8 @@ class _Speller:
                 line(f"{pad}x{s.var} = v{s.value}")
             case Alloc():
                 dtype = "DType.uint8" if s.dtype == "bool" else ops.mojo_dtype(held(s.dtype))
-                line(f"{pad}var m_{s.name} = stack_allocation[{s.size}, Scalar[{dtype}], alignment={s.align}]()")
+                line(f"{pad}var s_{s.name} = Int(stack_allocation[{s.size}, Scalar[{dtype}], alignment={s.align}]())")
+                line(f"{pad}var m_{s.name} = Pointer[Scalar[{dtype}], MutAnyOrigin](unsafe_from_address=s_{s.name})")
             case For():
                 self.types[s.index] = Type("index")
                 step = f", {s.step}" if s.step != 1 else ""

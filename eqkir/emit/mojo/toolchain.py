@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from eqkir.base.diagnostics import fail, register
+from eqkir.base.follow import following
 
 INSTALL: Final = 'pip install "eqkir[cpu]"'
 MISSING: Final = register(
@@ -100,13 +101,13 @@ def default_timeout() -> float:
 
 
 def run(tool: str, arguments: list[str], folder: Path, seconds: float) -> Ended:
-    """``mojo`` or ``lld`` in `folder`. The process, with all that it started, is killed at the limit."""
+    """``mojo`` or ``lld`` in `folder`. The process, with all that it started, is killed at the limit; it ends with this process, too."""
     root = _root()
     env = {
         "MODULAR_MAX_PACKAGE_ROOT": str(root), "MODULAR_MOJO_MAX_PACKAGE_ROOT": str(root),
         "MODULAR_MOJO_MAX_DRIVER_PATH": str(root / "bin" / "mojo"), "MODULAR_MOJO_MAX_IMPORT_PATH": str(root / "lib" / "mojo"),
     }  # fmt: skip
-    command = [str(root / "bin" / tool), *arguments]
+    command = following([str(root / "bin" / tool), *arguments])
     process = subprocess.Popen(
         command, cwd=folder, env={**env, **os.environ}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,

@@ -30,11 +30,15 @@ import numpy as np
 
 from eqkir.base.dtypes import NUMPY, itemsize
 from eqkir.base.expr import Expr, coords
+from eqkir.cpu.bytes import BYTES
 from eqkir.cpu.expand import MAX_STATEMENTS, only_written
 from eqkir.cpu.forms import Form, form_of
 from eqkir.cpu.implementations import declarations
+from eqkir.cpu.instead import INSTEAD, avoided, read_instead
+from eqkir.cpu.keys import KEYS
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.cpu.memory import FETCHED, STREAMED
+from eqkir.extract.cost.cpu_instead import COMPARED, DOT_SLOTS, KEY_SLOTS, Instead, taken_instead
 from eqkir.extract.cost.model import Cost, Part, Weights
 from eqkir.extract.cost.reach import segment_labels
 from eqkir.extract.cost.strides import contiguous_axes, run_length
@@ -117,6 +121,7 @@ class _Segment:
         self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
         self.misfit, self.forms = "", dict[Form, None]()
         self.lengths: dict[int, float] = {}  # of each block without a loop inside: statements of its main part
+        self.avoided = [avoided(ph, program.axis) for ph in s.phases]
         self.supplied = self._supplied()
         self.filled = self._fill()
         for v in visits(shape, n, s):
@@ -150,9 +155,11 @@ class _Segment:
                     for c in x.carries:
                         for a in c.args:
                             s = layout.supply(a)
-                            if s is not None and s.attrs[0] != "words" and layout.vector(c, x.label) != s.attrs[1]:
+                            if s is not None and s.attrs[0] not in ("words", *INSTEAD) and layout.vector(c, x.label) != s.attrs[1]:
                                 self.misfit = f"{c.op} by {c.by} does not run along the label of its supply"
                     walk(x.body, layout, n, x)
+                elif isinstance(x, Let) and x.op == "Supply" and x.attrs[0] in INSTEAD:
+                    self.misfit = self.misfit if read_instead(layout.defs, self.program.axis, x) else f"no form {x.attrs[0]}"
                 elif isinstance(x, Let) and x.op == "Supply":
                     form = form_of(self.program, self.s, loop, x, layout.defs[x.args[0]]) if loop is not None else None
                     if form is None:
@@ -192,6 +199,8 @@ class _Segment:
 
     def _visit(self, v: Visit) -> None:
         x, layout = v.item, self.layouts[v.phase]
+        if isinstance(x, Let) and x.id in self.avoided[v.phase]:
+            return
         bodies = 2.0 ** sum(parameter(t.label) is not None for t in v.loops) + 2.0  # main parts and tails; the end of an axis, any stride
         each = (
             ACCESS_STATEMENTS
@@ -219,6 +228,10 @@ class _Segment:
 
     def _unrolled(self, v: Visit, layout: Layout, x: Let | Carry | Store) -> float:
         """Vectors that one execution is spelled as, one statement or a few each."""
+        if isinstance(x, Carry) and (found := taken_instead(self.program, layout, v.loops[-1].label, x)) is not None:
+            return found
+        if isinstance(x, Let) and x.op == "Supply":
+            return 0.0
         vector = layout.best(self.program.lane_dims(x.dims)) if isinstance(x, Store) else layout.along(x.id)
         args = () if isinstance(x, Store) else x.args
         out = 1.0
@@ -235,6 +248,8 @@ class _Segment:
                 n = trips * self.shape.steps(x)
                 held = TEMPORARIES
                 for c in x.carries:
+                    if taken_instead(self.program, layout, x.label, c) is not None:  # counted in memory
+                        continue
                     wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
                     replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
                     held += self._parts(layout, c.id) * replicas * self._replicas(c)
@@ -258,6 +273,8 @@ class _Segment:
 
     def _slots(self, v: Visit, layout: Layout, x: Let | Carry) -> float:
         """Issue slots of one execution."""
+        if isinstance(x, Carry) and (found := taken_instead(self.program, layout, v.loops[-1].label, x)) is not None:
+            return found
         parts = self._parts(layout, x.id)
         bound = [d for d in v.labels if d not in x.dims and parameter(d)]
         if x.op.startswith(("Red", "Con")):
@@ -425,6 +442,7 @@ class _Proxy:
     def __init__(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: CpuTarget) -> None:
         self.g, self.t, self.abi, self.m = graph, table, abi, target
         self.clock = target.clock_hz / NS
+        self.instead = Instead(graph, table)
         self.along: dict[str, int] = {}  # axis -> distinct accesses that are contiguous along it; stores count twice
         nodes = [n for ns in graph.classes for n in ns]
         for found in ({access(n) for n in nodes}, {access(n) for n in nodes if n.op == "SStore"}):
@@ -448,10 +466,10 @@ class _Proxy:
                         rank = {"TSwz": 3.0, "TProd": 1.0, "TRev": 4.0, "TInter": 5.0, "TAx": 0.0}[n.op]
                         out[e] = self.t.ones * TIE * rank
                     elif n.op not in FREE and n.path != FN:
-                        key = (n.op, n.by, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids))
+                        key = (n.op, n.by, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids), self.instead.kind(n))
                         if key not in memo:
                             memo[key] = np.nan_to_num(self._node(c, n), nan=0.0, posinf=1e30)
-                        out[e] = memo[key]
+                        out[e] = memo[key] * self.instead.share(c, j) if (c, j) in self.instead.defining else memo[key]
                     e += 1
         return Weights(out, scale)
 
@@ -483,6 +501,12 @@ class _Proxy:
         if n.op in CONTRACTS:
             slots = declarations()[n.by].slots if n.by else 1.0
             return np.asarray(slots * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock))
+        supplied, may = self.instead.kind(n)
+        if supplied:
+            inner = self.t.product("lanes", tuple(x for x in labels if n.path and x == n.path[-1][1]))
+            own = self.t.product("lanes", tuple(x for x in labels if n.path and x != n.path[-1][1])) if supplied == BYTES else self.t.ones
+            each = KEY_SLOTS if supplied == KEYS else DOT_SLOTS / self.m.vector_bytes
+            return np.asarray(trips * inner * own * each / (self.m.slots_per_clock * self.clock))
         slots = self.m.slots(function(n))
         if n.op.startswith(("FRedN", "FScanN")):
             slots = 6.0
@@ -491,6 +515,8 @@ class _Proxy:
         work = trips * self._vectors(labels, dtype) * slots / (self.m.slots_per_clock * self.clock)
         chain = trips * self.m.latency_clocks / self.clock if n.op in LOOPS else 0.0
         tree = 4.0 * trips / self.clock if n.op in LOOPS and "tree" in n.attrs else 0.0
+        if may:  # where what is read instead makes the value's definition free, who reads the value pays it
+            tree = tree + self.instead.rows[may] * COMPARED * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock)
         return np.asarray(np.maximum(work, chain) + tree)
 
 
