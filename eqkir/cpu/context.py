@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from eqkir.base.expr import Expr
+from eqkir.cpu.blocking import Part
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.fragments import Fragment, Point, Shape, read
 from eqkir.cpu.layout import Layout
@@ -55,6 +56,8 @@ class Context:
     next_bytes: int = 0  # how far away what the next instance loads may lie to be fetched while this one computes
     passes: Mapping[Access, list[tuple[int, ...]]] = field(default_factory=dict)  # of each load: the loops (ids) around it, one a place
     origins: Mapping[int, str] = field(default_factory=dict)  # of the phase's items
+    tiles: Mapping[str, int] = field(default_factory=dict)  # blocks of a label in one instance, where it has several
+    cut: Part | None = None  # the block of a loop's axis that is expanded
 
     # ---------------------------------------------------------------------------------------------- values
     def read(self, i: int, p: Mapping[str, int], vector: str) -> int:

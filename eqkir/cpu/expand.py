@@ -7,13 +7,14 @@ the end of an axis; and views whose last stride is not 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import itemsize
 from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
+from eqkir.cpu.blocking import Part, blocking, pieces
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.context import Access, Context, Lanes
 from eqkir.cpu.forms import Forms, expand_supply
@@ -22,8 +23,9 @@ from eqkir.cpu.layout import Layout
 from eqkir.cpu.loops import expand_loop
 from eqkir.cpu.memory import expand_load, expand_store
 from eqkir.cpu.model import INDEX, STREAM_ALIGN, Alloc, Atomic, Group, Load, Op, Resource, Statement, TaskProgram, Type, Write, statements
+from eqkir.cpu.rectangles import rectangle
 from eqkir.program.abi import axis_of, parameter, traversal
-from eqkir.program.model import Item, Let, Loop, Order, Program, Segment, Store, blocks, order_labels
+from eqkir.program.model import Item, Let, Loop, Order, Program, Segment, Store, order_labels
 from eqkir.program.ops import label_of
 
 #: statements of one group beyond which an expansion is refused: compilation would take minutes
@@ -114,48 +116,63 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
         return k
 
     first = context(True, True)
+    plan = blocking(program, segment)
+    first.tiles = dict(plan.tiles) if plan else {}
     found = _decode(first, segment.order, None, digits)
-    owned = {d: b.bin("mul", i, b.const(program.lanes(d))) for d, i in found.items()}
-    counts = {d: b.bin("sub", first.extent(axis_of(d)), at) for d, at in owned.items() if parameter(d) and not _exact(program, d)}
-    counts = {d: c for d, c in counts.items() if program.lanes(d) > 1}
     whole = list(_whole(program, segment))
-    inside = b.const(True, "bool")
-    for d, c in counts.items():
-        inside = b.bin("and", inside, b.bin("ge", c, b.const(program.lanes(d))))
     covering = [d for d in whole if parameter(d) and not _exact(program, d)]
-    for d in covering:  # fragments that cover their axis hold nothing else where it is as long as they are
-        inside = b.bin("and", inside, b.bin("ge", first.extent(axis_of(d)), b.const(program.lanes(d))))
     assumed: dict[tuple[str, int], None] = {}
     streams = tuple(only_written(program, segment)) if machine.stream_bytes else ()
 
-    def body(unit: bool, full: bool, flows: bool = False) -> list[Statement]:
-        out: list[Statement] = []
-        with b.block(out):
-            k = context(unit, unit and full)
-            k.assumed, k.streams = assumed, streams if flows else ()
-            for d, at in owned.items():
-                k.labels[d] = Lanes(at, -1 if full else counts.get(d, -1))
-            for d in whole:
-                k.labels[d] = Lanes(b.const(0), k.extent(axis_of(d)) if d in covering and not full else -1)
-            for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
-                k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
-                _block(k, phase)
-        return out
+    def tile(found: Mapping[str, int], part: Part | None = None) -> None:
+        """One block of every label: its bodies, and the test between them."""
+        owned = {d: b.bin("mul", i, b.const(program.lanes(d))) for d, i in found.items()}
+        counts = {d: b.bin("sub", first.extent(axis_of(d)), at) for d, at in owned.items() if parameter(d) and not _exact(program, d)}
+        counts = {d: c for d, c in counts.items() if program.lanes(d) > 1}
+        inside = b.const(True, "bool")
+        for d, c in counts.items():
+            inside = b.bin("and", inside, b.bin("ge", c, b.const(program.lanes(d))))
+        for d in covering:  # fragments that cover their axis hold nothing else where it is as long as they are
+            inside = b.bin("and", inside, b.bin("ge", first.extent(axis_of(d)), b.const(program.lanes(d))))
 
-    fast = body(True, True)
-    if streams:
-        flowing = body(True, True, True)
-        used = {s.place for s in statements(tuple(flowing)) if isinstance(s, Write) and s.stream}
-        if used:
-            both, cond = list[Statement](), b.const(True, "bool")
-            for v in streams:
-                cond = b.bin("and", cond, large(first, v, machine.stream_bytes)) if v in used else cond
-            with b.block(both):
-                b.branch(cond, flowing, fast)
-            fast = both
-    edge = body(True, False) if b.known(inside) is not True else []
-    general = body(False, False) if assumed else []
-    _select(b, first, assumed, inside, fast, edge, general)
+        def body(unit: bool, full: bool, flows: bool = False) -> list[Statement]:
+            out: list[Statement] = []
+            with b.block(out):
+                k = context(unit, unit and full)
+                k.assumed, k.streams, k.cut = assumed, streams if flows else (), part
+                for d, at in owned.items():
+                    k.labels[d] = Lanes(at, -1 if full else counts.get(d, -1))
+                for d in whole:
+                    k.labels[d] = Lanes(b.const(0), k.extent(axis_of(d)) if d in covering and not full else -1)
+                for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
+                    k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
+                    if part is None or plan is None:
+                        _block(k, phase)
+                        continue
+                    _block(k, phase[: plan.at + 1])
+                    with b.when(part.last):
+                        _block(k, phase[plan.at + 1 :])
+            return out
+
+        fast = body(True, True)
+        if streams:
+            flowing = body(True, True, True)
+            used = {s.place for s in statements(tuple(flowing)) if isinstance(s, Write) and s.stream}
+            if used:
+                both, cond = list[Statement](), b.const(True, "bool")
+                for v in streams:
+                    cond = b.bin("and", cond, large(first, v, machine.stream_bytes)) if v in used else cond
+                with b.block(both):
+                    b.branch(cond, flowing, fast)
+                fast = both
+        edge = body(True, False) if b.known(inside) is not True else []
+        general = body(False, False) if assumed else []
+        _select(b, first, assumed, inside, fast, edge, general)
+
+    if plan is None:
+        tile(found)
+    else:
+        rectangle(first, plan, found, tile)
     stmts = b.finish()
     every = statements(stmts)
     if len(every) > MAX_STATEMENTS:
@@ -331,7 +348,7 @@ def _decode(k: Context, t: Order, lid: int | None, digits: list[tuple[int, Expr]
 
 
 def _size(k: Context, t: Order) -> Expr:
-    return product([blocks(x, k.program.axis) for x in order_labels(t)])
+    return product([pieces(k.program, x, k.tiles) for x in order_labels(t)])
 
 
 def _bound(k: Context, e: Expr) -> Expr:

@@ -8,8 +8,7 @@ program interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import FLOATS, NUMPY
 from eqkir.base.expr import evaluate
+from eqkir.cpu.interp_control import Mask, Run, State, chosen, ranged, repeated
 from eqkir.cpu.interp_ops import function
 from eqkir.cpu.model import (
     INDEX,
@@ -44,21 +44,6 @@ from eqkir.program.interp_memory import Write as Mark
 
 #: instances of one batch, and bytes that bound a value of one
 BATCH = 1 << 14
-STEPS = 1 << 16  # of one while loop
-Mask = Any  # bool array (N,), or None: all instances take part
-
-
-@dataclass
-class State:
-    """Of one batch: values by id, variables by name, memory of tasks by name, and the instances' numbers."""
-
-    ids: Array
-    values: dict[int, Array] = field(default_factory=dict)
-    vars: dict[int, Array] = field(default_factory=dict)
-    scratch: dict[str, tuple[Array, Array]] = field(default_factory=dict)
-
-
-Run = Callable[[State, Mask], None]
 
 
 class Interpreter:
@@ -176,11 +161,14 @@ class Interpreter:
             case Set():
                 return self._set(x)
             case For():
-                return self._for(x)
+                self._define(x.index, INDEX)
+                return ranged(x, self.block(x.body))
             case While():
-                return self._while(x)
+                head = self.block(x.head)
+                return repeated(x, head, self.block(x.body))
             case If():
-                return self._if(x)
+                then = self.block(x.then)
+                return chosen(x, then, self.block(x.orelse))
             case Alloc():
                 return self._alloc(x)
 
@@ -216,67 +204,6 @@ class Interpreter:
 
         def go(s: State, m: Mask) -> None:
             s.vars[name] = s.values[value] if m is None else np.where(m[:, None], s.values[value], s.vars[name])
-
-        return go
-
-    # ---------------------------------------------------------------------------------------------- control
-    def _for(self, x: For) -> Run:
-        self._define(x.index, INDEX)
-        body, index, begin, end = self.block(x.body), x.index, x.begin, x.end
-
-        def go(s: State, m: Mask) -> None:
-            at, stop = s.values[begin], s.values[end]
-            while True:
-                on = (at < stop)[:, 0]
-                if on.size == 1:
-                    if not on[0]:
-                        return
-                    inside = m
-                else:
-                    inside = on if m is None else on & m
-                    if not inside.any():
-                        return
-                    inside = None if inside.all() else inside
-                s.values[index] = at
-                body(s, inside)
-                at = at + x.step
-
-        return go
-
-    def _if(self, x: If) -> Run:
-        then, orelse, cond = self.block(x.then), self.block(x.orelse), x.cond
-
-        def go(s: State, m: Mask) -> None:
-            c = s.values[cond][:, 0]
-            if c.size == 1:
-                (then if c[0] else orelse)(s, m)
-                return
-            for part, on in ((then, c), (orelse, ~c)):
-                inside = on if m is None else on & m
-                if inside.any():
-                    part(s, None if inside.all() else inside)
-
-        return go
-
-    def _while(self, x: While) -> Run:
-        head = self.block(x.head)
-        body, cond = self.block(x.body), x.cond
-
-        def go(s: State, m: Mask) -> None:
-            for _ in range(STEPS):
-                head(s, m)
-                c = s.values[cond][:, 0]
-                if c.size == 1:
-                    if not c[0]:
-                        return
-                else:
-                    m = c if m is None else c & m
-                    if not m.any():
-                        return
-                body(s, m)
-            from eqkir.program.interp_loop import ENDLESS
-
-            raise fail(ENDLESS, f"a while loop goes on after {STEPS} steps", stage="interpret")
 
         return go
 

@@ -10,7 +10,7 @@ from eqkir.cpu.expand import expand
 from eqkir.cpu.model import Group, Load, Op, Prefetch, Statement, TaskProgram, Write, blocks_of, statements
 from eqkir.cpu.verify import verify
 from eqkir.emit.mojo.spell import module
-from eqkir.extract.cost.cpu import run_factor
+from eqkir.extract.cost.cpu_runs import run_factor
 from eqkir.program.model import Program
 from tests.cpu.test_tasks import chain_of, compared
 
