@@ -50,7 +50,9 @@ class TaskArtifact:
 
 def emit(program: Program, target: CpuTarget) -> TaskArtifact:
     """Expand a verified structured program for a machine, verify the task program, spell it. Raises EqkirError EQK-MOJ-…, EQK-TSK-…."""
-    artifact = TaskArtifact(program, expand(program, target.vector_bytes, target.stream_bytes, target.prefetch_bytes))
+    near = target.l2_bytes // 8 if target.ahead_bytes else 0
+    tasks = expand(program, target.vector_bytes, target.stream_bytes, target.prefetch_bytes, target.ahead_bytes, near)
+    artifact = TaskArtifact(program, tasks)
     if bad := [*verify(artifact.tasks), *completion(program, artifact.tasks)]:
         raise EqkirError(*bad)
     artifact.module  # noqa: B018  (what cannot be spelled is said here)
