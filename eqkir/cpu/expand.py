@@ -7,23 +7,25 @@ the end of an axis; and views whose last stride is not 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import itemsize
 from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
+from eqkir.cpu.blocking import Part, blocking, pieces
 from eqkir.cpu.builder import Builder
-from eqkir.cpu.context import Context, Lanes
+from eqkir.cpu.context import Access, Context, Lanes
 from eqkir.cpu.forms import Forms, expand_supply
 from eqkir.cpu.implementations import of_let
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.loops import expand_loop
 from eqkir.cpu.memory import expand_load, expand_store
 from eqkir.cpu.model import INDEX, STREAM_ALIGN, Alloc, Atomic, Group, Load, Op, Resource, Statement, TaskProgram, Type, Write, statements
+from eqkir.cpu.rectangles import rectangle
 from eqkir.program.abi import axis_of, parameter, traversal
-from eqkir.program.model import Item, Let, Loop, Order, Program, Segment, Store, blocks, order_labels
+from eqkir.program.model import Item, Let, Loop, Order, Program, Segment, Store, order_labels
 from eqkir.program.ops import label_of
 
 #: statements of one group beyond which an expansion is refused: compilation would take minutes
@@ -32,9 +34,13 @@ MAX_STATEMENTS = 8_000
 GRAIN = 1
 
 
-def expand(program: Program, vector_bytes: int = 32, stream_bytes: int = 0, prefetch_bytes: int = 0) -> TaskProgram:
+def expand(
+    program: Program, vector_bytes: int = 32, stream_bytes: int = 0, prefetch_bytes: int = 0, ahead_bytes: int = 0,
+    next_bytes: int = 0,
+) -> TaskProgram:
     """The task program of a structured program, on a machine with vector registers of `vector_bytes`. Views of `stream_bytes` and more that
-    a segment only writes are stored past the caches; loops that walk over rows fetch `prefetch_bytes` ahead (0: neither).
+    a segment only writes are stored past the caches; loops that walk over rows fetch `prefetch_bytes` ahead, loads that go on along memory
+    `ahead_bytes`, second loads of what lies at most `next_bytes` before the next instance's fetch that (0: none of these).
 
     Raises EqkirError: EQK-MOJ-STAGE for a legal program, EQK-MOJ-LARGE, EQK-MOJ-UNSUPPORTED.
     """
@@ -43,7 +49,7 @@ def expand(program: Program, vector_bytes: int = 32, stream_bytes: int = 0, pref
     abi = program.abi
     resources = tuple(Resource(v.name, v.dtype, product(v.shape)) for v in abi.views if v.role == "workspace")
     forms = Forms(program)
-    machine = Machine(vector_bytes, stream_bytes, prefetch_bytes)
+    machine = Machine(vector_bytes, stream_bytes, prefetch_bytes, ahead_bytes, next_bytes)
     stages: tuple[tuple[Group, ...], ...] = (tuple(_group(program, s, machine, forms) for s in program.segments),)  # unordered
     if forms.groups:
         stages, resources = (tuple(forms.groups), *stages), (*resources, *forms.resources)
@@ -61,6 +67,8 @@ class Machine:
     vector_bytes: int
     stream_bytes: int = 0
     prefetch_bytes: int = 0
+    ahead_bytes: int = 0
+    next_bytes: int = 0
 
 
 def only_written(program: Program, segment: Segment) -> list[str]:
@@ -100,54 +108,71 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     b = Builder()
     digits: list[tuple[int, Expr]] = []
     layouts = [Layout(program, ph, machine.vector_bytes) for ph in segment.phases]
-    origins = _origins(program, segment)
+    origins, passes = _origins(program, segment), _passes(segment)
 
     def context(unit: bool, split: bool) -> Context:
-        return Context(program, segment, b, layouts[0], unit, split, forms, prefetch_bytes=machine.prefetch_bytes)
+        k = Context(program, segment, b, layouts[0], unit, split, forms, passes=passes)
+        k.prefetch_bytes, k.ahead_bytes, k.next_bytes = machine.prefetch_bytes, machine.ahead_bytes, machine.next_bytes
+        return k
 
     first = context(True, True)
+    plan = blocking(program, segment)
+    first.tiles = dict(plan.tiles) if plan else {}
     found = _decode(first, segment.order, None, digits)
-    owned = {d: b.bin("mul", i, b.const(program.lanes(d))) for d, i in found.items()}
-    counts = {d: b.bin("sub", first.extent(axis_of(d)), at) for d, at in owned.items() if parameter(d) and not _exact(program, d)}
-    counts = {d: c for d, c in counts.items() if program.lanes(d) > 1}
     whole = list(_whole(program, segment))
-    inside = b.const(True, "bool")
-    for d, c in counts.items():
-        inside = b.bin("and", inside, b.bin("ge", c, b.const(program.lanes(d))))
     covering = [d for d in whole if parameter(d) and not _exact(program, d)]
-    for d in covering:  # fragments that cover their axis hold nothing else where it is as long as they are
-        inside = b.bin("and", inside, b.bin("ge", first.extent(axis_of(d)), b.const(program.lanes(d))))
     assumed: dict[tuple[str, int], None] = {}
     streams = tuple(only_written(program, segment)) if machine.stream_bytes else ()
 
-    def body(unit: bool, full: bool, flows: bool = False) -> list[Statement]:
-        out: list[Statement] = []
-        with b.block(out):
-            k = context(unit, unit and full)
-            k.assumed, k.streams = assumed, streams if flows else ()
-            for d, at in owned.items():
-                k.labels[d] = Lanes(at, -1 if full else counts.get(d, -1))
-            for d in whole:
-                k.labels[d] = Lanes(b.const(0), k.extent(axis_of(d)) if d in covering and not full else -1)
-            for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
-                k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
-                _block(k, phase)
-        return out
+    def tile(found: Mapping[str, int], part: Part | None = None) -> None:
+        """One block of every label: its bodies, and the test between them."""
+        owned = {d: b.bin("mul", i, b.const(program.lanes(d))) for d, i in found.items()}
+        counts = {d: b.bin("sub", first.extent(axis_of(d)), at) for d, at in owned.items() if parameter(d) and not _exact(program, d)}
+        counts = {d: c for d, c in counts.items() if program.lanes(d) > 1}
+        inside = b.const(True, "bool")
+        for d, c in counts.items():
+            inside = b.bin("and", inside, b.bin("ge", c, b.const(program.lanes(d))))
+        for d in covering:  # fragments that cover their axis hold nothing else where it is as long as they are
+            inside = b.bin("and", inside, b.bin("ge", first.extent(axis_of(d)), b.const(program.lanes(d))))
 
-    fast = body(True, True)
-    if streams:
-        flowing = body(True, True, True)
-        used = {s.place for s in statements(tuple(flowing)) if isinstance(s, Write) and s.stream}
-        if used:
-            both, cond = list[Statement](), b.const(True, "bool")
-            for v in streams:
-                cond = b.bin("and", cond, large(first, v, machine.stream_bytes)) if v in used else cond
-            with b.block(both):
-                b.branch(cond, flowing, fast)
-            fast = both
-    edge = body(True, False) if b.known(inside) is not True else []
-    general = body(False, False) if assumed else []
-    _select(b, first, assumed, inside, fast, edge, general)
+        def body(unit: bool, full: bool, flows: bool = False) -> list[Statement]:
+            out: list[Statement] = []
+            with b.block(out):
+                k = context(unit, unit and full)
+                k.assumed, k.streams, k.cut = assumed, streams if flows else (), part
+                for d, at in owned.items():
+                    k.labels[d] = Lanes(at, -1 if full else counts.get(d, -1))
+                for d in whole:
+                    k.labels[d] = Lanes(b.const(0), k.extent(axis_of(d)) if d in covering and not full else -1)
+                for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
+                    k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
+                    if part is None or plan is None:
+                        _block(k, phase)
+                        continue
+                    _block(k, phase[: plan.at + 1])
+                    with b.when(part.last):
+                        _block(k, phase[plan.at + 1 :])
+            return out
+
+        fast = body(True, True)
+        if streams:
+            flowing = body(True, True, True)
+            used = {s.place for s in statements(tuple(flowing)) if isinstance(s, Write) and s.stream}
+            if used:
+                both, cond = list[Statement](), b.const(True, "bool")
+                for v in streams:
+                    cond = b.bin("and", cond, large(first, v, machine.stream_bytes)) if v in used else cond
+                with b.block(both):
+                    b.branch(cond, flowing, fast)
+                fast = both
+        edge = body(True, False) if b.known(inside) is not True else []
+        general = body(False, False) if assumed else []
+        _select(b, first, assumed, inside, fast, edge, general)
+
+    if plan is None:
+        tile(found)
+    else:
+        rectangle(first, plan, found, tile)
     stmts = b.finish()
     every = statements(stmts)
     if len(every) > MAX_STATEMENTS:
@@ -168,6 +193,24 @@ def _origins(program: Program, segment: Segment) -> list[dict[int, str]]:
         n, phase, i = map(int, key.split("/"))
         if n == number:
             out[phase][i] = text
+    return out
+
+
+def _passes(segment: Segment) -> dict[Access, list[tuple[int, ...]]]:
+    """Of each load of a segment: the loops (ids) around it, once for each place."""
+    out: dict[Access, list[tuple[int, ...]]] = {}
+
+    def walk(items: tuple[Item, ...], around: tuple[int, ...]) -> None:
+        for x in items:
+            if isinstance(x, Let) and x.op == "Load":
+                places = out.setdefault((x.attrs[0], x.attrs[2]), [])
+                if around not in places:
+                    places.append(around)
+            elif isinstance(x, Loop):
+                walk(x.body, (*around, id(x)))
+
+    for ph in segment.phases:
+        walk(ph, ())
     return out
 
 
@@ -305,7 +348,7 @@ def _decode(k: Context, t: Order, lid: int | None, digits: list[tuple[int, Expr]
 
 
 def _size(k: Context, t: Order) -> Expr:
-    return product([blocks(x, k.program.axis) for x in order_labels(t)])
+    return product([pieces(k.program, x, k.tiles) for x in order_labels(t)])
 
 
 def _bound(k: Context, e: Expr) -> Expr:

@@ -57,6 +57,11 @@ class _States:
         for v, value in new:
             k.b.set(v, value)
 
+    @property
+    def variables(self) -> list[int]:
+        """All of them."""
+        return [v for vs in (*self.vars.values(), *self.state) for v in vs]
+
     def finish(self) -> None:
         self.present()
         for (c, f), s in zip(self.folds, self.state, strict=True):
@@ -90,6 +95,10 @@ def _for(k: Context, x: Loop, block: Block) -> None:
     states = _States(k, x)
     extent = k.extent(x.axis)
     begin, end = _bounds(k, x, extent, chunk)
+    part = k.cut if k.cut is not None and k.cut.loop is x else None
+    if part is not None:
+        begin, end = part.bounds(b, begin, end, chunk)
+        part.resume(b, states.variables)
 
     def body(it: int, masked: bool) -> None:
         at = b.bin("mul", it, b.const(chunk))
@@ -118,6 +127,8 @@ def _for(k: Context, x: Loop, block: Block) -> None:
             body(it, False)
         with b.loop(b.bin("maximum", begin, whole), end) as it:
             body(it, True)
+    if part is not None:
+        part.suspend(b, states.variables)
     states.finish()
 
 

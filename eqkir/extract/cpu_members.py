@@ -91,6 +91,7 @@ class Members:
         labels = tuple(sorted({*(n.labels or ()), bound}))
         lanes = {t: values.get(p, 0) if (p := parameter(t)) else 1 for t in labels}
         forms = tuple(self._form(k) for k in n.kids[:2]) if n.op.startswith("FCon") else ()
+        forms = (forms[0], PLAIN) if forms and n.kids[0] == n.kids[1] else forms  # one operand, wanted once
         forms = (self._form(n.kids[0]), PLAIN) if n.op == "FRedLoop" else forms
         operands = _operands(self.graph, n)
         options = self.table.rows[row].options

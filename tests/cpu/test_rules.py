@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from eqkir.kir.builder import Builder
+from eqkir.kir.model import Kernel
 from eqkir.rules.load import load_rules
 
 from .test_dot4 import chain as chain_of_product
@@ -11,9 +13,20 @@ from .test_tasks import chain_of
 
 #: one kernel for each structured operation
 WITNESSES = (
-    "gemm_f32", "mla_decode_bf16", "softmax_f32", "argmax_middle_f32", "cumsum_f32", "linear_recurrence_f32",
+    "gemm_f32", "pairwise_distance_f32", "mla_decode_bf16", "softmax_f32", "argmax_middle_f32", "cumsum_f32", "linear_recurrence_f32",
     "histogram_parts_i32",
 )  # fmt: skip
+
+
+def squares() -> Kernel:
+    """Sums of squares that start at a value."""
+    k = Builder("squares")
+    M, K = k.symbols("M", "K")
+    A, Z, Y = k.view("A", "in", "f32", (M, K)), k.view("Z", "in", "f32", (M,)), k.view("Y", "out", "f32", (M,))
+    k.noalias(A, Z, Y)
+    a = A[:, :]
+    Y[:] = Z[:] + k.contract(a, a, [(1, 1)], batch=[(0, 0)])
+    return k.build()
 
 
 def test_every_rule_of_the_family_fires_on_the_corpus() -> None:
@@ -23,6 +36,7 @@ def test_every_rule_of_the_family_fires_on_the_corpus() -> None:
     for c in [
         *(chain_of(kernel, target="mojo:x86-64-v4") for kernel in WITNESSES),
         chain(widened()),
+        chain(squares()),
         chain_of_product(product(start=True)),
     ]:
         fired |= {name for name, n in c.saturated.report.matches.items() if n}

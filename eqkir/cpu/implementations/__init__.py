@@ -114,7 +114,7 @@ def operation(k: Context, x: Let | Carry, loop: Loop | None = None) -> Operation
     bound = loop.label if loop is not None else label_of(x.op, x.attrs)
     labels = tuple(dict.fromkeys((*x.dims, bound)))
     args = x.args[len(x.args) // 2 :] if x.op == "RedNTree" else x.args[: 2 if x.op.startswith("Con") else None]
-    forms = [s.attrs[0] if (s := k.layout.supply(a)) else PLAIN for a in args[:2]]
+    forms = [s.attrs[0] if (s := k.layout.supply(a)) else PLAIN for a in dict.fromkeys(args[:2])]  # what is both is wanted once
     return Operation(
         x.op, tuple(a for a in x.attrs if isinstance(a, str) and a != bound), tuple(k.layout.dtypes[a] for a in args), x.dtype,
         tuple(sorted(labels)), bound, {t: k.program.lanes(t) if parameter(t) else 1 for t in labels},

@@ -82,6 +82,11 @@ class ContractFragment:
 REPLICAS = Parameter("replicas", (1, 2, 4))
 
 
+#: members of the loop that all tiles of an instance take before any takes the next ones (0: the loop is not cut), and tiles along each of
+#: the instance's sides (`eqkir.cpu.blocking`)
+DEPTH, TILES = Parameter("depth", (0, 256, 512, 1024)), Parameter("tiles", (8, 1, 2, 4, 16))
+
+
 class ContractLoop:
     """A contraction along a loop. ``replicas``: accumulators of an element, so that one step need not wait for itself."""
 
@@ -130,7 +135,7 @@ class ContractPanels(ContractLoop):
 
     declaration = Declaration(
         "contract_panels", "contraction along a loop", ("ConLoop", "ConAccLoop"), "products rounded or exact, any tree",
-        forms=(("panels", PLAIN), (PLAIN, "panels")), parameters=(REPLICAS,),
+        forms=(("panels", PLAIN), (PLAIN, "panels")), parameters=(REPLICAS, DEPTH, TILES), version=2,
     )  # fmt: skip
 
     def applies(self, o: Operation) -> bool:

@@ -77,6 +77,7 @@ class _Speller:
         self.leaves: dict[int, Op] = {}  # operations without operands, which a function repeats
         self.captured: dict[str, str] = {}
         self.shown = ""
+        self.reserved: list[str] = []  # memory of blocks, at the head of the present function
 
     # ---------------------------------------------------------------------------------------------- the function
     def text(self) -> str:
@@ -132,7 +133,7 @@ class _Speller:
         lines += [f"{PAD * 2}var v{i} = SIMD[DType.int64, 1](Int64(d{k}))" for k, (i, _) in enumerate(digits)]
         self.out = []
         self.block(self.group.body, PAD * 2)
-        lines += self.out
+        lines = [*self.reserved, *lines, *self.out]
         pad = PAD * 2
         for k in range(len(digits) - 1, -1, -1):
             lines.append(f"{pad}d{k} += 1")
@@ -214,9 +215,7 @@ class _Speller:
             case Set():
                 line(f"{pad}x{s.var} = v{s.value}")
             case Alloc():
-                dtype = "DType.uint8" if s.dtype == "bool" else ops.mojo_dtype(held(s.dtype))
-                line(f"{pad}var s_{s.name} = Int(stack_allocation[{s.size}, Scalar[{dtype}], alignment={s.align}]())")
-                line(f"{pad}var m_{s.name} = Pointer[Scalar[{dtype}], MutAnyOrigin](unsafe_from_address=s_{s.name})")
+                self.reserve(s)
             case For():
                 self.types[s.index] = Type("index")
                 step = f", {s.step}" if s.step != 1 else ""
@@ -236,6 +235,12 @@ class _Speller:
                     line(f"{pad}else:")
                     self.branch(s.orelse, pad + PAD)
 
+    def reserve(self, s: Alloc) -> None:
+        """Memory of a block: in the stack frame of the function, however often the block is run."""
+        t = f"Scalar[{self.memory(s.name)}]"
+        where = f"Int(stack_allocation[{s.size}, {t}, alignment={s.align}]())"
+        self.reserved.append(f"{PAD}var m_{s.name} = Pointer[{t}, MutAnyOrigin](unsafe_from_address={where})")
+
     def branch(self, body: tuple[Statement, ...], pad: str) -> None:
         """One side of a test. Long sides of the tests between bodies are functions of their own: together, the compiler would keep what
         they share, hundreds of addresses, across all of them."""
@@ -246,13 +251,18 @@ class _Speller:
         leaves, taken = [i for i in used if i in self.leaves], [i for i in used if i not in self.leaves]
         name = f"{entry(self.group)}_{len(self.apart)}"
         outer, self.out, self.depth = self.out, [], 1
+        reserved, self.reserved = self.reserved, []
+        inner = {s.name for s in statements(body) if isinstance(s, Alloc)}
+        blocks = sorted({s.place for s in statements(body) if isinstance(s, (Load, Write)) and s.place in self.allocated} - inner)
         parameters = [f"p{n}: Pointer[Scalar[{self.memory(p)}], MutAnyOrigin]" for n, p in enumerate(self.places)]
         parameters += [f"{s}: SIMD[{ops.mojo_dtype(held(self.captured[n]))}, 1]" for n, s in self.name.items()]
         parameters += [f"v{i}: {ops.mojo_type(held(self.types[i].dtype), self.types[i].width)}" for i in taken]
+        parameters += [f"m_{m}: Pointer[Scalar[{self.memory(m)}], MutAnyOrigin]" for m in blocks]
         self.block((*(self.leaves[i] for i in leaves), *body), PAD)
-        self.apart.append("\n".join(["@no_inline", f"def {name}({', '.join(parameters)}):", *self.out]) + "\n")
-        self.out, self.depth = outer, 0
+        self.apart.append("\n".join(["@no_inline", f"def {name}({', '.join(parameters)}):", *self.reserved, *self.out]) + "\n")
+        self.out, self.depth, self.reserved = outer, 0, reserved
         given = [f"p{n}" for n in range(len(self.places))] + list(self.name.values()) + [f"v{i}" for i in taken]
+        given += [f"m_{m}" for m in blocks]
         self.out.append(f"{pad}{name}({', '.join(given)})")
 
     def operation(self, x: Op) -> str:
@@ -277,6 +287,8 @@ class _Speller:
                 return f"{args[0]}.slice[{x.type.width}{f', offset={at}' if at else ''}]()"
             case "Reverse":
                 return f"{args[0]}.reversed()"
+            case "Permute":
+                return f"{args[0]}.shuffle[{', '.join(map(str, x.attrs[0]))}]({args[1]})"
             case "Any":
                 return f"{t}({args[0]}.reduce_or())"
             case "Words":
