@@ -97,7 +97,6 @@ def run(args: argparse.Namespace) -> int:
     if small.exists():
         results.machines[on]["calls"] = [{"threads": n, **_calls(bench, small, n)} for n in args.threads]
     said = bench.check(todo, args.threads)
-    copies = bench.copies(args.threads)
     failures = 0
 
     def done(row: dict[str, Any]) -> None:
@@ -107,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         print(line(row), flush=True)
 
     for n in args.threads:
-        bench.time(todo, n, said, copies[n], done)
+        bench.time(todo, n, said, done)
     return 1 if failures else 0
 
 

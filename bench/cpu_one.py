@@ -1,8 +1,9 @@
 """A worker of the CPU benchmark: one implementation with a fixed number of threads in a process of its own.
 
 ``python bench/cpu_one.py`` answers requests (`worker_pool`): ``prepare`` makes the inputs (the same in every process), the call and, where
-asked, the comparison with the f64 formula; ``time`` repeats the call; ``copy`` measures a copy; ``calls`` what calls cost; ``about`` tells
-versions. Kinds of ``prepare``: eqkir (needs the artifacts, numpy and ctypes alone), numpy, torch, compile (torch.compile).
+asked, the comparison with the f64 formula; ``time`` repeats the call; ``calls`` measures what calls cost; ``about`` tells versions. Kinds
+of ``prepare``: eqkir (needs the artifacts, numpy and ctypes alone), numpy, torch, compile (torch.compile), copy (as many bytes as the
+workload moves, half of them read and half written).
 """
 
 from __future__ import annotations
@@ -108,15 +109,43 @@ def _array(t: Any, x: Any, like: Any) -> Any:
     return x.to(t.from_numpy(like).dtype).numpy()
 
 
+class Copying:
+    """A copy with numpy that moves as many bytes as a workload, one part a thread."""
+
+    initial: dict[str, Any] = {}
+
+    def __init__(self, moved: int, threads: int) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        import numpy as np
+
+        a = np.ones(max(moved // 8, 1), np.float32)
+        b = np.zeros_like(a)
+        self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self.parts = list(zip(np.array_split(b, threads), np.array_split(a, threads)))
+        self.copy = np.copyto
+
+    def __call__(self) -> None:
+        if self.pool is None:
+            self.copy(*self.parts[0])
+        else:
+            list(self.pool.map(lambda p: self.copy(*p), self.parts))
+
+
 MAKE = {"eqkir": eqkir, "numpy": numpy, "torch": torch, "compile": torch}
 STATE: dict[str, Any] = {}
 
 
 def handle(request: dict[str, Any]) -> dict[str, Any]:
-    """``prepare`` (entry, kind, threads, folder, check), ``time`` (seconds), ``copy`` (seconds, threads), ``calls`` (folder), ``about``."""
+    """``prepare`` (entry, kind, threads, folder, check), ``time`` (seconds), ``calls`` (folder), ``about``."""
     match request["do"]:
         case "prepare":
             STATE.clear()
+            if request["kind"] == "copy":
+                copying = Copying(request["entry"]["bytes"], request["threads"])
+                copying()
+                STATE.update(call=copying, w=copying)
+                return {"status": "ok", "wrong": []}
             w = Workload(request["entry"])
             call, back = MAKE[request["kind"]](w, request)
             own = request["kind"] == "eqkir"
@@ -128,8 +157,6 @@ def handle(request: dict[str, Any]) -> dict[str, Any]:
             return {"status": "ok", "wrong": wrong}
         case "time":
             return {"status": "ok", "times": timed(STATE["call"], STATE["w"], request["seconds"])}
-        case "copy":
-            return {"status": "ok", "bytes_per_s": copy(request["seconds"], request["threads"])}
         case "calls":
             return {"status": "ok", **calls(Path(request["folder"]))}
         case "about":
@@ -137,13 +164,13 @@ def handle(request: dict[str, Any]) -> dict[str, Any]:
     raise ValueError(request["do"])
 
 
-def timed(call: Call, w: Workload, seconds: float) -> list[float]:
+def timed(call: Call, w: Workload | Copying, seconds: float) -> list[float]:
     """Seconds of single calls, for about `seconds` (at least three, or one that is longer); what a kernel changes in place is put back
     between them, untimed."""
     out: list[float] = []
     start = time.perf_counter()
     while (spent := time.perf_counter() - start) < seconds or (len(out) < 3 and spent < max(3 * seconds, 1.0)) or not out:
-        if w.initial and len(out) % 8 == 0:
+        if isinstance(w, Workload) and w.initial and len(out) % 8 == 0:
             w.reset()
         begin = time.perf_counter()
         call()
@@ -197,24 +224,6 @@ def about(kind: str) -> dict[str, Any]:
         out["torch"] = t.__version__
         out["cpu"] = t.backends.cpu.get_cpu_capability()
     return out
-
-
-def copy(seconds: float, threads: int) -> float:
-    """Bytes per second, read and written, of copying 256 MiB with numpy, one part a thread: the best pass."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    import numpy as np
-
-    a = np.ones(1 << 26, np.float32)
-    b = np.zeros_like(a)
-    parts = list(zip(np.array_split(b, threads), np.array_split(a, threads)))
-    best, end = 0.0, time.perf_counter() + seconds
-    with ThreadPoolExecutor(threads) as pool:
-        while not best or time.perf_counter() < end:
-            start = time.perf_counter()
-            list(pool.map(lambda p: np.copyto(*p), parts))
-            best = max(best, 2 * a.nbytes / (time.perf_counter() - start))
-    return best
 
 
 if __name__ == "__main__":

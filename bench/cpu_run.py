@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ Row = dict[str, Any]
 Said = dict[tuple[str, str, int], str]
 #: seconds that one answer may take
 CHECK_SECONDS, TURN_SECONDS = 240.0, 120.0
+#: the kind of worker that copies as many bytes as a workload moves
+COPY = "copy"
 #: where torch's processes find the code that torch.compile made
 CODE = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -72,15 +74,6 @@ class Bench:
             out[kind] = got.get("about", got["status"])
         return out
 
-    def copies(self, threads: Iterable[int]) -> dict[int, float]:
-        """Bytes per second of the measured copy, read and written, by number of threads."""
-        out = {}
-        for n in threads:
-            w = self.worker("copy", n)
-            out[n] = float(w.ask({"do": "copy", "seconds": 1.0, "threads": n}, TURN_SECONDS).get("bytes_per_s", 0.0))
-            w.stop()
-        return out
-
     # ---------------------------------------------------------------------------------------------- checks
     def check(self, entries: list[Entry], threads: list[int]) -> Said:
         """What each implementation of each workload says of itself: "ok", or what is wrong."""
@@ -105,25 +98,25 @@ class Bench:
         return out
 
     # ---------------------------------------------------------------------------------------------- times
-    def time(self, entries: list[Entry], threads: int, said: Said, copy: float, done: Callable[[Row], None]) -> None:
-        """One row a workload; `done` has each as soon as it is there."""
-        workers = {kind: self.worker(kind, threads) for kind in self.kinds}
+    def time(self, entries: list[Entry], threads: int, said: Said, done: Callable[[Row], None]) -> None:
+        """One row a workload; `done` has each as soon as it is there. A copy of as many bytes takes its turns beside all others."""
+        workers = {kind: self.worker(kind, threads) for kind in (*self.kinds, COPY)}
         try:
             for e in entries:
-                done(self._row(e, threads, workers, said, copy))
+                done(self._row(e, threads, workers, said))
         finally:
             for w in workers.values():
                 w.stop()
 
-    def _row(self, e: Entry, threads: int, workers: dict[str, Worker], said: Said, copy: float) -> Row:
-        row: Row = {"workload": e["name"], "threads": threads, "status": "ok", "copy_bytes_per_s": copy, "bytes": e["bytes"]}
+    def _row(self, e: Entry, threads: int, workers: dict[str, Worker], said: Said) -> Row:
+        row: Row = {"workload": e["name"], "threads": threads, "status": "ok", "copy_bytes_per_s": 0.0, "bytes": e["bytes"]}
         row |= {"memory": e["memory"], "flops": flops(e), "peers": {}}
         told = self.artifacts / e["name"] / "workload.json"
         if told.exists():
             row |= {k: v for k, v in json.loads(told.read_text(encoding="utf-8")).items() if k in ("predicted_ms", "target")}
         if self.left() < 5.0 * self.rounds * self.seconds + 3.0:
             return row | {"status": "not run: no time left"}
-        verdicts = {k: said.get((e["name"], k, threads), "not checked: no time left") for k in workers}
+        verdicts = {k: said.get((e["name"], k, threads), "ok" if k == COPY else "not checked: no time left") for k in workers}
         if "numpy" in verdicts and e["kernel"] not in PEERS:
             verdicts["numpy"] = "numpy has no such numbers or function"
         if verdicts["eqkir"] != "ok":
@@ -145,8 +138,10 @@ class Bench:
             return row | {"status": failed["eqkir"]}
         row["ms"] = statistics.median(medians["eqkir"]) * 1e3
         row["spread"] = max(medians["eqkir"]) / min(medians["eqkir"])
+        if COPY in medians and COPY not in failed:
+            row["copy_bytes_per_s"] = e["bytes"] / statistics.median(medians[COPY])
         for k in workers:
-            if k == "eqkir":
+            if k in ("eqkir", COPY):
                 continue
             if k in failed:
                 row["peers"][k] = {"status": failed[k][-300:]}

@@ -50,7 +50,7 @@ class Omission:
 
 def contents(chain: Chain, view: View | None = None) -> dict[str, Any]:
     """What the page of a kernel shows. Raises EqkirError."""
-    from eqkir.cli.listing.kir import kernel_text
+    from eqkir.kir.listing import kernel_text
     from eqkir.program.listing import listing
 
     view = view or View()

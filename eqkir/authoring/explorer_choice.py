@@ -37,6 +37,8 @@ REASONS = {
     "matrix": "it uses a matrix unit, which the target lacks",
     "form": "it supplies a value in a form that the value does not have",
     "member": "no one implementation of the row's set does it, or another one does",
+    "no implementation": "no implementation of the row's set does it",
+    "several implementations": "more than one implementation of the row's set does it",
     "weight": "the cost model gives it no finite weight",
 }
 OTHER, CYCLE, NONE = "other", "cycle", "none"

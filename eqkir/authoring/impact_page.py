@@ -48,7 +48,7 @@ ALONE: Column = ("alone", "cost of it alone, at least", False, _ratio)
 def page(table: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], kernels: int, options: Options) -> str:
     """The page of `summary`'s table: rules that change something, by how much; then those that match and change nothing; then those
     without a match. `rows` are those of `impact`: kernels that were left out are named with their diagnosis."""
-    columns = [*COLUMNS[:-1], ALONE, COLUMNS[-1]] if any("alone" in r for r in table) else list(COLUMNS)
+    columns = [*COLUMNS, ALONE] if any("alone" in r for r in table) else list(COLUMNS)
     key = lambda r: (-r["largest_cost_ratio"], -r["choices_changed"], -r["graphs_changed"], r["rule"])  # noqa: E731
     ordered = sorted(table, key=key)
     useful = [r for r in ordered if not r["without_effect"]]

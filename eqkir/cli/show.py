@@ -61,7 +61,7 @@ def _of_kernel(file: Path, stage: str, kernel: str | None, options: Options) -> 
 
     c = chain(select(file, kernel), options)
     if stage == "kir":
-        from eqkir.cli.listing.kir import kernel_text
+        from eqkir.kir.listing import kernel_text
 
         return kernel_text(c.kernel)
     if stage == "egraph":

@@ -174,7 +174,7 @@ class Builder:
             return args[0]
         if op == "Slice" and t.width == self.types[args[0]].width:
             return args[0]
-        if op == "Tri" and attrs == ("select",) and (c := self.known(args[0])) is not None and t.width == 1:
+        if op == "Tri" and attrs == ("select",) and (c := self.known(self.source(args[0]))) is not None:
             return args[1] if c else args[2]
         if op == "Un" and attrs == ("not",) and t == BOOL and (c := self.known(args[0])) is not None:
             return self.const(not c, "bool")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -17,6 +17,7 @@ from eqkir.program.abi import axis_of, parameter
 from eqkir.program.model import Let, Loop, Program, Region, Segment
 
 Value = Union[Fragment, tuple[Fragment, ...]]
+Access = tuple[str, tuple[Expr, ...]]
 _BINARY = {"min": "minimum", "max": "maximum"}
 _INT = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
@@ -51,6 +52,9 @@ class Context:
     running: list[Fragment] = field(default_factory=list)  # where the while loops around still run
     streams: tuple[str, ...] = ()  # views whose rows are aligned, and whose content is too large for a cache
     prefetch_bytes: int = 0  # how far ahead of a loop that walks over rows they are fetched; 0: not at all
+    ahead_bytes: int = 0  # how far ahead of a load that goes on along memory; 0: not at all
+    next_bytes: int = 0  # how far away what the next instance loads may lie to be fetched while this one computes
+    passes: Mapping[Access, list[tuple[int, ...]]] = field(default_factory=dict)  # of each load: the loops (ids) around it, one a place
     origins: Mapping[int, str] = field(default_factory=dict)  # of the phase's items
     tiles: Mapping[str, int] = field(default_factory=dict)  # blocks of a label in one instance, where it has several
     cut: Part | None = None  # the block of a loop's axis that is expanded
@@ -100,9 +104,9 @@ class Context:
                 f.force()
                 del self.pending[i]
 
-    def force_class(self, alias: int) -> None:
-        """Make the loads of an alias class whole, and what waits for them."""
-        self.force([i for i, a in self.pending.items() if a == alias])
+    def force_class(self, alias: int, but: Collection[int] = ()) -> None:
+        """Make the loads of an alias class whole, those in `but` left out."""
+        self.force([i for i, a in self.pending.items() if a == alias and i not in but])
 
     def local(self, name: str, default: int) -> int:
         """The value of a local parameter (``implementation.parameter``) that the row binds."""
@@ -199,10 +203,19 @@ class Context:
                     x, y = self.index(x), self.index(y)
                 c, x, y = self.level(self.truth(c), x, y)
                 return b.select(c, x, y)
+        if e.op == "lt" and self._inside(*e.args):
+            return b.const(True, "bool")
         x, y = (self.expression(a, coord, dep) for a in e.args)
         if e.op in ("and", "or"):
             return b.bin(e.op, *self.level(self.truth(x), self.truth(y)))
         return b.bin(_BINARY.get(e.op, e.op), *self.level(self.index(x), self.index(y)))
+
+    def _inside(self, x: Expr, y: Expr) -> bool:
+        """Whether `x` is a coordinate and `y` the extent of its axis, where all lanes take part and so lie inside."""
+        if x.op != "coord" or y != self.program.axis[x.args[0]].extent:
+            return False
+        held = [lanes for d, lanes in self.labels.items() if axis_of(d) == x.args[0]]
+        return bool(held) and all(lanes.count < 0 for lanes in held) and self.split
 
     def level(self, *xs: int) -> tuple[int, ...]:
         """Operands of one width."""

@@ -16,7 +16,7 @@ from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
 from eqkir.cpu.blocking import Part, blocking, pieces
 from eqkir.cpu.builder import Builder
-from eqkir.cpu.context import Context, Lanes
+from eqkir.cpu.context import Access, Context, Lanes
 from eqkir.cpu.forms import Forms, expand_supply
 from eqkir.cpu.implementations import of_let
 from eqkir.cpu.layout import Layout
@@ -34,9 +34,13 @@ MAX_STATEMENTS = 8_000
 GRAIN = 1
 
 
-def expand(program: Program, vector_bytes: int = 32, stream_bytes: int = 0, prefetch_bytes: int = 0) -> TaskProgram:
+def expand(
+    program: Program, vector_bytes: int = 32, stream_bytes: int = 0, prefetch_bytes: int = 0, ahead_bytes: int = 0,
+    next_bytes: int = 0,
+) -> TaskProgram:
     """The task program of a structured program, on a machine with vector registers of `vector_bytes`. Views of `stream_bytes` and more that
-    a segment only writes are stored past the caches; loops that walk over rows fetch `prefetch_bytes` ahead (0: neither).
+    a segment only writes are stored past the caches; loops that walk over rows fetch `prefetch_bytes` ahead, loads that go on along memory
+    `ahead_bytes`, second loads of what lies at most `next_bytes` before the next instance's fetch that (0: none of these).
 
     Raises EqkirError: EQK-MOJ-STAGE for a legal program, EQK-MOJ-LARGE, EQK-MOJ-UNSUPPORTED.
     """
@@ -45,7 +49,7 @@ def expand(program: Program, vector_bytes: int = 32, stream_bytes: int = 0, pref
     abi = program.abi
     resources = tuple(Resource(v.name, v.dtype, product(v.shape)) for v in abi.views if v.role == "workspace")
     forms = Forms(program)
-    machine = Machine(vector_bytes, stream_bytes, prefetch_bytes)
+    machine = Machine(vector_bytes, stream_bytes, prefetch_bytes, ahead_bytes, next_bytes)
     stages: tuple[tuple[Group, ...], ...] = (tuple(_group(program, s, machine, forms) for s in program.segments),)  # unordered
     if forms.groups:
         stages, resources = (tuple(forms.groups), *stages), (*resources, *forms.resources)
@@ -63,6 +67,8 @@ class Machine:
     vector_bytes: int
     stream_bytes: int = 0
     prefetch_bytes: int = 0
+    ahead_bytes: int = 0
+    next_bytes: int = 0
 
 
 def only_written(program: Program, segment: Segment) -> list[str]:
@@ -102,10 +108,12 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     b = Builder()
     digits: list[tuple[int, Expr]] = []
     layouts = [Layout(program, ph, machine.vector_bytes) for ph in segment.phases]
-    origins = _origins(program, segment)
+    origins, passes = _origins(program, segment), _passes(segment)
 
     def context(unit: bool, split: bool) -> Context:
-        return Context(program, segment, b, layouts[0], unit, split, forms, prefetch_bytes=machine.prefetch_bytes)
+        k = Context(program, segment, b, layouts[0], unit, split, forms, passes=passes)
+        k.prefetch_bytes, k.ahead_bytes, k.next_bytes = machine.prefetch_bytes, machine.ahead_bytes, machine.next_bytes
+        return k
 
     first = context(True, True)
     plan = blocking(program, segment)
@@ -185,6 +193,24 @@ def _origins(program: Program, segment: Segment) -> list[dict[int, str]]:
         n, phase, i = map(int, key.split("/"))
         if n == number:
             out[phase][i] = text
+    return out
+
+
+def _passes(segment: Segment) -> dict[Access, list[tuple[int, ...]]]:
+    """Of each load of a segment: the loops (ids) around it, once for each place."""
+    out: dict[Access, list[tuple[int, ...]]] = {}
+
+    def walk(items: tuple[Item, ...], around: tuple[int, ...]) -> None:
+        for x in items:
+            if isinstance(x, Let) and x.op == "Load":
+                places = out.setdefault((x.attrs[0], x.attrs[2]), [])
+                if around not in places:
+                    places.append(around)
+            elif isinstance(x, Loop):
+                walk(x.body, (*around, id(x)))
+
+    for ph in segment.phases:
+        walk(ph, ())
     return out
 
 

@@ -72,6 +72,8 @@ def read(b: Builder, f: Fragment, p: Mapping[str, int], vector: str, width: int)
         return b.splat(_lane(b, f, p), width)
     if s.vector == vector and s.width == width:
         return f.at(p)
+    if s.vector and s.width == width and width > 1:
+        return _turned(b, f, p, vector)
     lanes = [_lane(b, f, {**p, vector: p[vector] + k}) for k in range(width)]
     return b.op("Build", (), tuple(lanes), Type(b.types[lanes[0]].dtype, width))
 
@@ -83,3 +85,25 @@ def _lane(b: Builder, f: Fragment, p: Mapping[str, int]) -> int:
     first = p[s.vector] // s.width * s.width
     whole = f.at({**p, s.vector: first})
     return b.op("Extract", (p[s.vector] - first,), (whole,), Type(b.types[whole].dtype))
+
+
+def _turned(b: Builder, f: Fragment, p: Mapping[str, int], vector: str) -> int:
+    """One vector along another label than the fragment's: of the block of both labels, whose halves are exchanged, then their halves, and
+    so on. All vectors of a block are made by the same operations, of which there is one each in scope."""
+    s = f.shape
+    w, first = s.width, p[s.vector] // s.width * s.width
+    rows = [f.at({**p, s.vector: first, vector: p[vector] + k}) for k in range(w)]
+    dtype = b.types[rows[0]].dtype
+    held = [b.op("Cast", ("u8",), (r,), Type("u8", w)) for r in rows] if dtype == "bool" else rows
+    h = w // 2
+    while h:
+        new = list(held)
+        for j in range(w):
+            if not j & h:
+                low = tuple(i if not i & h else w + i - h for i in range(w))
+                high = tuple(i + h if not i & h else w + i for i in range(w))
+                for at, lanes in ((j, low), (j + h, high)):
+                    new[at] = b.op("Permute", (lanes,), (held[j], held[j + h]), b.types[held[j]])
+        held, h = new, h // 2
+    out = held[p[s.vector] - first]
+    return b.op("Cast", ("bool",), (out,), Type("bool", w)) if dtype == "bool" else out

@@ -8,15 +8,16 @@ program interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from eqkir.base.diagnostics import fail
-from eqkir.base.dtypes import FLOATS, NUMPY, parse
+from eqkir.base.dtypes import FLOATS, NUMPY
 from eqkir.base.expr import evaluate
+from eqkir.cpu.interp_control import Mask, Run, State, chosen, ranged, repeated
+from eqkir.cpu.interp_ops import function
 from eqkir.cpu.model import (
     INDEX,
     STREAM_ALIGN,
@@ -37,28 +38,12 @@ from eqkir.cpu.model import (
     While,
     Write,
 )  # fmt: skip
-from eqkir.program import interp_scalar as S
 from eqkir.program.interp import Args, bind_symbols
 from eqkir.program.interp_memory import ARGS, MANY, NOBODY, OOB, UNWRITTEN, Array, Buffer, View, memories
 from eqkir.program.interp_memory import Write as Mark
 
 #: instances of one batch, and bytes that bound a value of one
 BATCH = 1 << 14
-STEPS = 1 << 16  # of one while loop
-Mask = Any  # bool array (N,), or None: all instances take part
-
-
-@dataclass
-class State:
-    """Of one batch: values by id, variables by name, memory of tasks by name, and the instances' numbers."""
-
-    ids: Array
-    values: dict[int, Array] = field(default_factory=dict)
-    vars: dict[int, Array] = field(default_factory=dict)
-    scratch: dict[str, tuple[Array, Array]] = field(default_factory=dict)
-
-
-Run = Callable[[State, Mask], None]
 
 
 class Interpreter:
@@ -176,18 +161,22 @@ class Interpreter:
             case Set():
                 return self._set(x)
             case For():
-                return self._for(x)
+                self._define(x.index, INDEX)
+                return ranged(x, self.block(x.body))
             case While():
-                return self._while(x)
+                head = self.block(x.head)
+                return repeated(x, head, self.block(x.body))
             case If():
-                return self._if(x)
+                then = self.block(x.then)
+                return chosen(x, then, self.block(x.orelse))
             case Alloc():
                 return self._alloc(x)
 
     # ---------------------------------------------------------------------------------------------- values
     def _op(self, x: Op) -> Run:
         self._define(x.id, x.type)
-        f, i, args = self._function(x), x.id, x.args
+        src = self.types[x.args[0]] if x.args else ""
+        f, i, args = function(x, src, self._param, self.args), x.id, x.args
         if not args:
             c = f()
             return lambda s, m: s.values.__setitem__(i, c)
@@ -198,57 +187,6 @@ class Interpreter:
             a, b = args
             return lambda s, m: s.values.__setitem__(i, f(s.values[a], s.values[b]))
         return lambda s, m: s.values.__setitem__(i, f(*(s.values[a] for a in args)))
-
-    def _function(self, x: Op) -> Callable[..., Array]:
-        src = self.types[x.args[0]] if x.args else ""
-        w, t = x.type.width, NUMPY[x.type.dtype]
-        match x.op:
-            case "Const":
-                c = np.array([[parse(x.attrs[0], x.type.dtype)]]).astype(t)
-                return lambda: c
-            case "Address":
-                return lambda: np.zeros((1, 1), np.int64)
-            case "Param":
-                n = np.array([[self._param(x.attrs[0])]], np.int64)
-                return lambda: n
-            case "Scalar":
-                v = np.array([[self.args[x.attrs[0]]]]).astype(t)
-                return lambda: v
-            case "Iota":
-                lanes = np.arange(w, dtype=np.int64)[None]
-                return lambda: lanes
-            case "Un":
-                return lambda a: S.unary(x.attrs[0], a, src)
-            case "Bin":
-                return lambda a, b: S.binary(x.attrs[0], a, b, src)
-            case "Tri" if x.attrs[0] == "select":
-                return _select
-            case "Tri":
-                return lambda a, b, c: S.fma(a, b, c, src)
-            case "Cast":
-                return lambda a: S.cast(a, src, x.type.dtype)
-            case "Bitcast":
-                return lambda a: S.bitcast(a, x.type.dtype)
-            case "Broadcast":
-                return lambda a: np.repeat(a, w, axis=1)
-            case "Lanes":
-                at = np.arange(w, dtype=np.int64)[None]
-                return lambda n: at < n
-            case "Build":
-                return lambda *vs: np.concatenate(np.broadcast_arrays(*vs), axis=1)
-            case "Extract":
-                return lambda a: a[:, x.attrs[0] : x.attrs[0] + 1]
-            case "Slice":
-                return lambda a: a[:, x.attrs[0] : x.attrs[0] + w]
-            case "Reverse":
-                return lambda a: a[:, ::-1]
-            case "Any":
-                return lambda a: a.any(axis=1, keepdims=True)
-            case "Words":
-                return lambda a: np.ascontiguousarray(a).view("<i4")
-            case "Dot4":
-                return _dot4
-        raise AssertionError(x.op)
 
     def _param(self, name: str) -> int:
         if name in self.env:
@@ -266,67 +204,6 @@ class Interpreter:
 
         def go(s: State, m: Mask) -> None:
             s.vars[name] = s.values[value] if m is None else np.where(m[:, None], s.values[value], s.vars[name])
-
-        return go
-
-    # ---------------------------------------------------------------------------------------------- control
-    def _for(self, x: For) -> Run:
-        self._define(x.index, INDEX)
-        body, index, begin, end = self.block(x.body), x.index, x.begin, x.end
-
-        def go(s: State, m: Mask) -> None:
-            at, stop = s.values[begin], s.values[end]
-            while True:
-                on = (at < stop)[:, 0]
-                if on.size == 1:
-                    if not on[0]:
-                        return
-                    inside = m
-                else:
-                    inside = on if m is None else on & m
-                    if not inside.any():
-                        return
-                    inside = None if inside.all() else inside
-                s.values[index] = at
-                body(s, inside)
-                at = at + x.step
-
-        return go
-
-    def _if(self, x: If) -> Run:
-        then, orelse, cond = self.block(x.then), self.block(x.orelse), x.cond
-
-        def go(s: State, m: Mask) -> None:
-            c = s.values[cond][:, 0]
-            if c.size == 1:
-                (then if c[0] else orelse)(s, m)
-                return
-            for part, on in ((then, c), (orelse, ~c)):
-                inside = on if m is None else on & m
-                if inside.any():
-                    part(s, None if inside.all() else inside)
-
-        return go
-
-    def _while(self, x: While) -> Run:
-        head = self.block(x.head)
-        body, cond = self.block(x.body), x.cond
-
-        def go(s: State, m: Mask) -> None:
-            for _ in range(STEPS):
-                head(s, m)
-                c = s.values[cond][:, 0]
-                if c.size == 1:
-                    if not c[0]:
-                        return
-                else:
-                    m = c if m is None else c & m
-                    if not m.any():
-                        return
-                body(s, m)
-            from eqkir.program.interp_loop import ENDLESS
-
-            raise fail(ENDLESS, f"a while loop goes on after {STEPS} steps", stage="interpret")
 
         return go
 
@@ -456,19 +333,6 @@ class Interpreter:
             s.values[x.id] = out
 
         return go
-
-
-def _dot4(acc: Array, a: Array, b: Array) -> Array:
-    """acc + products of unsigned and signed bytes, in 64 bits, cut to 32."""
-    out = acc.astype(np.int64)
-    for j in range(4):
-        x, y = (a.astype(np.int64) >> 8 * j) & 255, (b.astype(np.int64) >> 8 * j) & 255
-        out = out + x * (y - 256 * (y > 127))
-    return (out & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-
-
-def _select(c: Array, a: Array, b: Array) -> Array:
-    return np.where(c, a, b)
 
 
 def _elements(b: Buffer) -> Array:

@@ -88,7 +88,28 @@ class Layout:
         if i in self._wants:
             return self._wants[i]
         asked = [d for d in self._demands.get(i, ()) if d and d in self.dims[i]]
-        return min(asked, key=self._order) if asked else SCALARS
+        v = min(asked, key=self._order) if asked else SCALARS
+        return self._loaded(i, v) if v else v
+
+    def _loaded(self, i: int, vector: str) -> str:
+        """The label along which a load is made that is asked for along `vector`: its own contiguous one, where blocks of the two labels can
+        be turned in registers."""
+        x = self.defs[i]
+        if not isinstance(x, Let) or x.op != "Load":
+            return vector
+
+        def dense(d: str) -> bool:
+            return contiguous(x.attrs[2], axis_of(d), frozenset(n for n, a in enumerate(x.args[2:]) if d in self.dims[a])) is True
+
+        if dense(vector):
+            return vector
+        own = [d for d in self.dims[i] if d in self.width and self.width[d] == self.width.get(vector) and dense(d)]
+        return min(own, key=self._order) if own else vector
+
+    def turned(self, i: int, vector: str) -> bool:
+        """Whether blocks of value `i` are turned in registers where it is read along `vector`."""
+        own = self.along(i)
+        return bool(vector and own) and own != vector and vector in self.dims[i] and self.width[own] == self.width.get(vector)
 
     def supply(self, i: int) -> Let | None:
         """The supply that value `i` is, behind casts."""
@@ -159,8 +180,8 @@ class Layout:
         if not label:
             self._ask(x.args, self.along(x.id))
         elif x.op in ("Scan", "ScanN"):
-            v = self.along(x.id)
-            self._ask(x.args, v if v != label else SCALARS)
+            v = self._wants[x.id] = self.vector(x, label)
+            self._ask(x.args, v)
         elif x.op == "Last":
             v = self.best(tuple(d for d in self.dims[x.args[0]] if d != label))
             self._wants[x.id] = v

@@ -284,6 +284,10 @@ def _fault(x: Op, ts: list[Type]) -> str:
             return "" if r.dtype == ts[0].dtype and 0 <= x.attrs[0] <= ts[0].width - r.width else "no such lanes"
         case "Reverse":
             return "" if r == ts[0] else "another type"
+        case "Permute":
+            lanes = x.attrs[0]
+            fits = isinstance(lanes, tuple) and len(lanes) == r.width and all(0 <= i < 2 * r.width for i in lanes)
+            return "" if fits and ts[0] == ts[1] == r and r.dtype != "bool" else "no such lanes"
         case "Any":
             return "" if ts[0].dtype == "bool" and r == Type("bool") else "not of bools"
         case "Words":

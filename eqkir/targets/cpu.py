@@ -52,6 +52,7 @@ class CpuTarget(BaseModel):
     max_fragment_bytes: int = Field(ge=1)
 
     # memory
+    l1_bytes: int = Field(ge=1)  # of data, of one core
     l2_bytes: int = Field(ge=1)  # of one core
     l2_ways: int = Field(ge=1)  # lines that its cache keeps of addresses a way apart
     l3_bytes: int = Field(ge=1)  # of all
@@ -60,7 +61,8 @@ class CpuTarget(BaseModel):
     line_bytes: int = Field(ge=1)
     stream_bytes: int = Field(ge=0)  # a view that is only written is stored past the caches from this size on; 0: never
     prefetch_bytes: int = Field(ge=0)  # how far ahead a loop that walks over rows fetches them; 0: not at all
-    far_factor: float = Field(ge=0)  # of the time of memory: added where pieces of other pages follow each other (`cost.cpu.run_factor`)
+    ahead_bytes: int = Field(ge=0)  # how far ahead loads that go on along memory fetch it; 0: not at all
+    far_factor: float = Field(ge=0)  # of the time of memory: added where pieces of other pages follow each other (`cost.cpu_runs`)
     piece_bytes: int = Field(ge=0)  # bytes that every piece costs besides its own
 
     # fixed costs
@@ -144,7 +146,8 @@ def native(base: CpuTarget) -> CpuTarget:
     changed: dict[str, object] = {"name": "native", "title": f"this machine, like {base.title}", "cpu": "native"}
     changed["cores"] = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     changed["features"] = tuple(f for f in FEATURES if f in _flags())
-    for level, what, field in ((2, "size", "l2_bytes"), (2, "ways_of_associativity", "l2_ways"), (3, "size", "l3_bytes")):
+    sizes = ((level, "size", f"l{level}_bytes") for level in (1, 2, 3))
+    for level, what, field in (*sizes, (2, "ways_of_associativity", "l2_ways")):
         value = _of_cache(level, what)
         if value:
             changed[field] = value
@@ -155,7 +158,7 @@ def _of_cache(level: int, what: str) -> int:
     """A number of a cache of the first core, sizes in bytes; 0 where it is not known."""
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
-            if (folder / "level").read_text().strip() == str(level):
+            if (folder / "level").read_text().strip() == str(level) and (folder / "type").read_text().strip() != "Instruction":
                 text = (folder / what).read_text().strip()
                 return int(text.rstrip("KM")) << {"K": 10, "M": 20}.get(text[-1:], 0)
         except (OSError, ValueError):

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from eqkir.authoring.explain import Choices
 from eqkir.authoring.explorer import View, contents
 from eqkir.authoring.explorer_choice import Why, _compare, _shares, _verdicts, why
 from eqkir.authoring.explorer_graph import LONGEST, Texts, kept_classes
@@ -207,3 +208,11 @@ def test_where_p0_is_chosen_nothing_is_marked() -> None:
     c.choice.row, c.choice.selection = None, None
     d = contents(c, View(steps=False))
     assert d["chosen"] == [] and d["row"] is None and not d["choice"]["selected"] and len(d["classes"]) == len(c.saturated.graph.classes)
+
+
+def test_a_page_for_a_cpu_has_its_rules_and_reasons() -> None:
+    c = chain_of((CORPUS / "sum_inner_f32.json").read_text(), Options(check="none", target="mojo:x86-64-v3"))
+    d = contents(c, View(steps=False))
+    assert d["choice"]["illegal"] and {*d["choice"]["illegal"], *(k for v in d["verdicts"] for k in v)} <= set(d["reasons"])
+    assert any(r["family"] == "implement" and r["matches"] for r in d["rules"])
+    assert {"implement"} <= {f.family for f in Choices(c.kernel, c.options).files}, "the chain of rules knows them, too"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import cpu_list
+import cpu_one
 import cpu_run
 import cpu_table
 import pytest
@@ -33,12 +34,25 @@ class Scripted:
 def row(turns: dict[str, list[float | None]], said: dict[str, str] | None = None) -> dict[str, Any]:
     bench = cpu_run.Bench(Path("absent"), list(turns), "", 1e6, 3, 0.0)
     words = {(ENTRY["name"], k, 1): (said or {}).get(k, "ok") for k in turns}
-    return bench._row(ENTRY, 1, {k: Scripted(t) for k, t in turns.items()}, words, 1e10)  # type: ignore[misc]
+    return bench._row(ENTRY, 1, {k: Scripted(t) for k, t in turns.items()}, words)  # type: ignore[misc]
 
 
 def test_a_ratio_is_the_median_over_the_rounds() -> None:
     got = row({"eqkir": [1.0, 2.0, 1.0], "numpy": [2.0, 6.0, 4.0]})
     assert got["status"] == "ok" and got["peers"]["numpy"]["ratio"] == 3.0 and got["ms"] == 1000.0
+
+
+def test_the_copy_is_measured_in_turns_and_is_no_peer() -> None:
+    got = row({"eqkir": [1.0, 1.0, 1.0], "copy": [2.0, 0.5, 0.5]})
+    assert got["copy_bytes_per_s"] == ENTRY["bytes"] / 0.5 and "copy" not in got["peers"]
+    assert cpu_table.share(got) == 50.0
+
+
+def test_a_copy_moves_as_many_bytes_as_the_workload() -> None:
+    for threads in (1, 3):
+        c = cpu_one.Copying(1 << 20, threads)
+        c()
+        assert sum(a.nbytes + b.nbytes for b, a in c.parts) == 1 << 20 and all((b == 1).all() for b, _ in c.parts)
 
 
 def test_a_failed_turn_of_a_peer_is_told_and_the_others_go_on() -> None:

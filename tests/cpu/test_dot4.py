@@ -10,7 +10,7 @@ import pytest
 
 from eqkir.cpu import interp as task_interp
 from eqkir.cpu.expand import expand
-from eqkir.cpu.interp import _dot4
+from eqkir.cpu.interp_ops import _dot4
 from eqkir.cpu.model import Op, TaskProgram, statements
 from eqkir.cpu.verify import verify
 from eqkir.driver.chain import Chain

@@ -10,7 +10,7 @@ from eqkir.cpu.expand import expand
 from eqkir.cpu.model import Group, Load, Op, Prefetch, Statement, TaskProgram, Write, blocks_of, statements
 from eqkir.cpu.verify import verify
 from eqkir.emit.mojo.spell import module
-from eqkir.extract.cost.cpu import run_factor
+from eqkir.extract.cost.cpu_runs import run_factor
 from eqkir.program.model import Program
 from tests.cpu.test_tasks import chain_of, compared
 
@@ -70,11 +70,43 @@ def test_backward_accesses_are_vectors_that_are_turned_around() -> None:
 
 def test_rows_are_fetched_ahead_where_a_loop_walks_over_them() -> None:
     c = chain_of("sum_middle_f32", target="mojo:x86-64-v4")
-    wide = {k: 256 for k in c.program.bindings if k.startswith("B:")}
+    wide = {k: 1 for k in c.program.bindings if k.startswith("B:")}
+    wide |= dict.fromkeys(list(wide)[-1:], 256)
     loops = any(a.kind == "loop" for a in c.program.axes)
     found = every(expand(bound(c.program, **wide), 64, prefetch_bytes=8192))
     assert loops and (any(isinstance(s, Prefetch) for s in found) or not wide)
     assert not any(isinstance(s, Prefetch) for s in every(expand(bound(c.program, **wide), 64)))
+
+
+def test_loads_that_go_on_along_memory_fetch_it_ahead() -> None:
+    """Forwards and backwards; not what all instances read (the row of `column_scale`), and nothing where the machine says 0."""
+    for name, views in (("relu_f32", {"X"}), ("sum_inner_f32", {"X"}), ("column_scale", {"X"}), ("cumsum_f32", {"X"})):
+        c = chain_of(name, target="mojo:x86-64-v4")
+        found = [s for s in every(expand(c.program, 64, ahead_bytes=2048)) if isinstance(s, Prefetch)]
+        assert {s.place for s in found} == views, name
+        assert not any(isinstance(s, Prefetch) for s in every(expand(c.program, 64)))
+
+
+def test_a_second_pass_fetches_what_the_next_instance_loads() -> None:
+    c = chain_of("softmax_f32", target="mojo:x86-64-v4")
+    once = [s for s in every(expand(c.program, 64, ahead_bytes=2048)) if isinstance(s, Prefetch)]
+    both = expand(c.program, 64, ahead_bytes=2048, next_bytes=1 << 17)
+    assert verify(both) == [] and len([s for s in every(both) if isinstance(s, Prefetch)]) > len(once) > 0
+    v = compared(c, c.program, both)
+    assert v.ok, v.mistakes
+
+
+def test_a_store_in_place_follows_the_load_of_its_own_part() -> None:
+    """Not all loads first: they would not fit into registers. Where another index map reads the view, all of it is loaded before."""
+    c = chain_of("add_in_place", target="mojo:x86-64-v4")
+    tasks = expand(bound(c.program, **{k: 256 for k in list(c.program.bindings)[-1:] if k.startswith("B:")}), 64)
+    kinds = [type(s) for s in every(tasks) if isinstance(s, (Load, Write)) and s.access == "contiguous" and s.mask < 0]
+    assert len(kinds) > 4 and all(a is not b for a, b in zip(kinds, kinds[1:]))
+    v = compared(c, c.program, tasks)
+    assert v.ok, v.mistakes
+    shifted = chain_of("shift_in_place", target="mojo:x86-64-v4")
+    w = compared(shifted, shifted.program, expand(shifted.program, 64))
+    assert w.ok, w.mistakes
 
 
 def test_addresses_that_differ_by_constants_share_the_rest() -> None:

@@ -42,7 +42,7 @@ def machine(name: str = "mojo:x86-64-v4") -> CpuTarget:
 def test_every_parameter_has_a_value_in_every_row(name: str) -> None:
     a = getattr(samples, name)()
     rows = cpu_rows(a, machine())
-    assert 1 <= len(rows) <= 64 and rows == cpu_rows(a, machine())
+    assert 1 <= len(rows) <= row_templates(machine().rows)["limit"] and rows == cpu_rows(a, machine())
     for r in rows:
         assert {k for k in r.values if k[0] == "B"} == {f"B:{x.name}" for x in a.axes if x.kind == "own"}
         assert r.launch["grain"] >= 1 and r.implementations

@@ -84,11 +84,13 @@ CONSUMERS = {
     "cores": "extract/cost/cpu.py", "clock_hz": "extract/cost/cpu.py", "vector_bytes": "emit/mojo/artifact.py",
     "vector_registers": "extract/cost/cpu.py", "slots_per_clock": "extract/cost/cpu.py", "loads_per_clock": "extract/cost/cpu.py",
     "stores_per_clock": "extract/cost/cpu.py", "latency_clocks": "extract/cost/cpu.py", "op_slots": "targets/cpu.py",
-    "max_fragment_lanes": "extract/cpu_legality.py", "max_fragment_bytes": "extract/cpu_legality.py", "l2_bytes": "extract/cost/cpu.py",
+    "max_fragment_lanes": "extract/cpu_legality.py", "max_fragment_bytes": "extract/cpu_legality.py",
+    "l1_bytes": "extract/cost/cpu.py", "l2_bytes": "extract/cost/cpu.py",
     "l3_bytes": "extract/cost/cpu.py", "l3_bytes_per_s": "extract/cost/cpu.py", "dram_bytes_per_s": "extract/cost/cpu.py",
-    "line_bytes": "extract/cost/cpu.py", "launch_ns": "extract/cost/cpu.py", "instance_ns": "extract/cost/cpu_tiles.py",
-    "stream_bytes": "emit/mojo/artifact.py", "prefetch_bytes": "emit/mojo/artifact.py", "far_factor": "extract/cost/cpu.py",
-    "piece_bytes": "extract/cost/cpu.py", "l2_ways": "extract/cost/cpu_tiles.py",
+    "line_bytes": "extract/cost/cpu_runs.py", "launch_ns": "extract/cost/cpu.py", "instance_ns": "extract/cost/cpu_tiles.py",
+    "stream_bytes": "emit/mojo/artifact.py", "prefetch_bytes": "emit/mojo/artifact.py",
+    "ahead_bytes": "emit/mojo/artifact.py", "far_factor": "extract/cost/cpu_runs.py",
+    "piece_bytes": "extract/cost/cpu_runs.py", "l2_ways": "extract/cost/cpu_tiles.py",
 }  # fmt: skip
 
 

@@ -29,10 +29,11 @@ from tests.matrix.cells import Cell, Subject, judge
 
 TARGET = "mojo:riscv64-v"
 LIBRARIES = Path("/usr/riscv64-linux-gnu")
-#: one kernel of each kind: pointwise, a row reduction, a product of narrow floats, integers, gathered reads, atomics, a scan, narrow dtypes
+#: one kernel of each kind: pointwise, a row reduction, a product of narrow floats, integers, gathered reads, atomics, a scan,
+#: narrow dtypes, memory of a task
 KERNELS = (
     "relu_f32", "softmax_f32", "gemm_nn_bf16", "integer_mix", "shift", "bit_flags_u32", "cumsum_f32", "swiglu_bf16", "random_words_u32",
-    "gelu_erf_f32",
+    "gelu_erf_f32", "histogram_parts_i32",
 )  # fmt: skip
 #: vector registers of 128 bits, which every such machine has, and wider ones
 WIDTHS = (128, 512)

@@ -52,9 +52,16 @@ def hostile() -> tuple[bool, str]:
     return r.returncode == 0, closing_line(r.stdout)
 
 
+def explorer() -> tuple[bool, str]:
+    files = ("tests/authoring/test_explorer.py", "tests/authoring/test_explorer_browser.py")
+    r = run(sys.executable, "-m", "pytest", "-q", "-m", "slow or not slow", *files)
+    return r.returncode == 0 and "skipped" not in closing_line(r.stdout), closing_line(r.stdout)
+
+
 LINES: list[tuple[str, Callable[[], tuple[bool, str]]]] = [
     ("every shipped rule proved or tested, wrong rules and deleted conditions refuted", soundness),
     ("every shipped rule changes something", impact),
     ("the tutorial's rules, in three commands each", tutorial),
     ("hostile rule files", hostile),
+    ("the explorer of an e-graph, in a browser", explorer),
 ]

@@ -17,7 +17,7 @@ function number(x) {
   const plain = x === 0 || (Math.abs(x) < 1e9 && Math.abs(x) >= 1e-4);
   return plain ? Number(x).toLocaleString('en', { maximumSignificantDigits: 6 }) : Number(x).toExponential(3);
 }
-const percent = (part, whole) => (whole ? `${((100 * part) / whole).toPrecision(3)} %` : '');
+const percent = (part, whole) => (whole ? `${Number((100 * part) / whole).toLocaleString('en', { maximumSignificantDigits: 3 })} %` : '');
 const count = (n, one, many) => `${n.toLocaleString('en')} ${n === 1 ? one : many || `${one}s`}`;
 
 // A class: { id, sort, dtype, origin, chosen (-1: not), share, users: [[class, alternative]], alternatives }; an alternative: { op,

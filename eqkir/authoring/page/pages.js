@@ -179,6 +179,8 @@ function overviewPage(argument) {
   );
 }
 
+const milliseconds = (x) => `${(1000 * x).toFixed(3)} ms`;
+
 function rulesPage(argument) {
   const wanted = argument ? decoded(argument) : '';
   const timed = data.saturation.seconds !== undefined;
@@ -198,18 +200,18 @@ function rulesPage(argument) {
       h('td', {}, r.family),
       h('td', {}, step.has(r.name) ? h('a', { href: `#steps/${step.get(r.name)}` }, `step ${step.get(r.name)}`) : ''),
       h('td', { class: 'n' }, r.matches.toLocaleString('en')),
-      timed ? h('td', { class: 'n' }, r.seconds.toPrecision(3)) : null,
+      timed ? h('td', { class: 'n' }, milliseconds(r.seconds)) : null,
       Array.from({ length: shown }, (_, i) =>
         h(
           'td',
-          { class: heat(by.get(i)?.[0]), title: by.has(i) && timed ? `${by.get(i)[1].toPrecision(3)} s` : false },
+          { class: heat(by.get(i)?.[0]), title: by.has(i) && timed ? milliseconds(by.get(i)[1]) : false },
           by.has(i) ? by.get(i)[0].toLocaleString('en') : '',
         ),
       ),
     );
   };
   const one = data.rules.find((r) => r.name === wanted);
-  const round = ([i, n], k) => `${i + 1}: ${n}${timed ? ` in ${one.round_seconds[k].toPrecision(3)} s` : ''}`;
+  const round = ([i, n], k) => `${i + 1}: ${n}${timed ? ` in ${milliseconds(one.round_seconds[k])}` : ''}`;
   return h(
     'section',
     {},
@@ -239,7 +241,7 @@ function rulesPage(argument) {
       { class: 'quiet' },
       `${shown < last ? `The first ${shown} of ${last} iterations; a rule's own lines have all. ` : ''}` +
         'Matches are counted each time a rule is run. ' +
-        (timed ? 'Seconds: search and application.' : 'Seconds are left out, so that the page is the same each time; --times adds them.'),
+        (timed ? 'Times: search and application.' : 'Seconds are left out, so that the page is the same each time; --times adds them.'),
     ),
     h(
       'div',
@@ -258,7 +260,7 @@ function rulesPage(argument) {
               'family',
               'in the chain',
               'matches',
-              ...(timed ? ['seconds'] : []),
+              ...(timed ? ['time'] : []),
               ...Array.from({ length: shown }, (_, i) => String(i + 1)),
             ].map((x, i) => h('th', { scope: 'col', class: i > 2 ? 'n' : false }, x)),
           ),

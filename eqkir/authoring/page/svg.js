@@ -48,7 +48,7 @@ function movable(view, focus) {
     if (k < 0.6 && p) {
       const [w, t] = area();
       k = 0.85;
-      [x, y] = [w / 2 - (p.x + 80) * k, t / 4 - p.y * k];
+      [x, y] = [w / 2 - (p.x + 80) * k, (focus === data.graph.root ? 24 : t / 4) - p.y * k];
       apply();
     }
   };

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from eqkir.base.diagnostics import EqkirError, fail, register
+from eqkir.cpu.completion import completion
 from eqkir.cpu.expand import expand
 from eqkir.cpu.model import TaskProgram
 from eqkir.cpu.verify import verify
@@ -49,8 +50,10 @@ class TaskArtifact:
 
 def emit(program: Program, target: CpuTarget) -> TaskArtifact:
     """Expand a verified structured program for a machine, verify the task program, spell it. Raises EqkirError EQK-MOJ-…, EQK-TSK-…."""
-    artifact = TaskArtifact(program, expand(program, target.vector_bytes, target.stream_bytes, target.prefetch_bytes))
-    if bad := verify(artifact.tasks):
+    near = target.l2_bytes // 8 if target.ahead_bytes else 0
+    tasks = expand(program, target.vector_bytes, target.stream_bytes, target.prefetch_bytes, target.ahead_bytes, near)
+    artifact = TaskArtifact(program, tasks)
+    if bad := [*verify(artifact.tasks), *completion(program, artifact.tasks)]:
         raise EqkirError(*bad)
     artifact.module  # noqa: B018  (what cannot be spelled is said here)
     return artifact

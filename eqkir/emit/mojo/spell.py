@@ -287,6 +287,8 @@ class _Speller:
                 return f"{args[0]}.slice[{x.type.width}{f', offset={at}' if at else ''}]()"
             case "Reverse":
                 return f"{args[0]}.reversed()"
+            case "Permute":
+                return f"{args[0]}.shuffle[{', '.join(map(str, x.attrs[0]))}]({args[1]})"
             case "Any":
                 return f"{t}({args[0]}.reduce_or())"
             case "Words":

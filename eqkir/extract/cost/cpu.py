@@ -7,80 +7,64 @@ Per segment, with N instances on P cores at work (N where there are fewer)::
     store     the same with stores
     chain     executions * latency of every structured carry         what a step waits for the one before
     instance  N * instance_ns
+    spilled   sum of executions * accumulators without a register * SPILLED
     core      (max(compute, load, store, chain) + 0.25 * the rest + instance) / P
     memory    bytes that cross DRAM / DRAM rate, bytes that miss L2 / (L3 rate * P)
 
-    segment = max(core, memory) + 0.1 * the smaller
+    segment = max(core, memory) + 0.1 * the smaller + spilled * N / P
 
 Bytes: an access asks for all its executions; *unique* is what all instances touch together. It crosses DRAM once a launch (unique) where
 what is re-read fits half of L3, else as often as it is asked for between reuses that do not fit half of L2. A store costs a read of what it
 overwrites, too, unless it is streamed. What is read or written in pieces that lie far apart takes longer (`run_factor`); how long a piece
 is follows from the fragment, the loops around it and the order of instances, from the inside out, while each goes on where the last ended.
 
-Extractors use an additive form of the same: executions * parts * slots, with vectors wherever a fragment has lanes enough.
+Extractors use an additive form of the same (`cpu_proxy`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from eqkir.base.dtypes import NUMPY, itemsize
 from eqkir.base.expr import Expr, coords
 from eqkir.cpu.blocking import blocking
-from eqkir.cpu.bytes import BYTES
 from eqkir.cpu.expand import MAX_STATEMENTS, only_written
 from eqkir.cpu.forms import Form, form_of
 from eqkir.cpu.implementations import declarations
 from eqkir.cpu.instead import INSTEAD, avoided, read_instead
-from eqkir.cpu.keys import KEYS
 from eqkir.cpu.layout import Layout, contiguous
-from eqkir.cpu.memory import FETCHED
-from eqkir.extract.cost.cpu_instead import COMPARED, DOT_SLOTS, KEY_SLOTS, Instead, taken_instead
+from eqkir.cpu.memory import STREAMED
+from eqkir.extract.cost.cpu_instead import taken_instead
+from eqkir.extract.cost.cpu_runs import run_of
 from eqkir.extract.cost.cpu_tiles import Moved, Tiles, capacity
-from eqkir.extract.cost.model import Cost, Part, Weights
-from eqkir.extract.cost.reach import segment_labels
-from eqkir.extract.cost.strides import contiguous_axes, run_length
+from eqkir.extract.cost.model import Cost, Part
+from eqkir.extract.cost.strides import contiguous_axes
 from eqkir.extract.cost.walk import Shape, Visit, visits
-from eqkir.extract.features import CONTRACTS, FREE, LOOPS, access, function
-from eqkir.extract.graph import ENode, FrozenGraph
-from eqkir.extract.labels import Bools, Floats, LabelTable
-from eqkir.program.abi import Abi, axis_of, parameter
-from eqkir.program.dag import FN
+from eqkir.program.abi import axis_of, parameter
 from eqkir.program.model import Carry, Item, Let, Loop, Order, Program, Region, Segment, Store, order_labels
+from eqkir.program.ops import label_of
 from eqkir.targets.cpu import CpuTarget
 
 NS = 1e9
 FREE_ITEMS = ("Const", "Scalar", "Pick", "Phi", "Last", "Supply")
 #: what of the work that is not the bottleneck fails to hide behind it: in a core, and between core and memory
 REST, OVERLAP = 0.25, 0.1
-TIE = 1e-9
 #: slots of a lane that is moved alone (gathered, or taken out of a vector)
 LANE_SLOTS = 2.0
+#: slots of a vector scanned inside, besides its steps: what its last lane and all before it come to
+SCAN_SLOTS = 4.0
+#: clocks that an accumulator in memory costs in a step, which hide behind nothing; registers that are not for accumulators
+SPILLED, TEMPORARIES = 2.0, 8.0
+#: part of a load that it costs more where what an instance touches is larger than the first cache
+SECOND = 0.5
 #: statements of one part of an access: its address, its mask, itself
 ACCESS_STATEMENTS = 6.0
 #: bytes that a store moves for each byte of its own where the old content is fetched first
 FETCHING = 1.4
-#: part of the target's `far_factor` that is left where rows are fetched ahead
-AHEAD = 0.4
-PAGE = 4096.0
-#: rows that can be walked along side by side as if each were alone
-STREAMS = 8.0
-#: and what each of them costs all the same: the fetching of eight was a sixth slower than that of one
-BESIDE = 0.025
-#: statements of a body from which decoding them is what takes time, and how much more that is
-LONG, LONG_FACTOR = 1500.0, 1.5
-
-
-def run_factor(run: float, far: float, piece: float) -> float:
-    """Time of memory for each byte in pieces of `run` bytes, in units of that of one long run.
-
-    Measured (sums of columns of a matrix of 128 MiB, one core, pieces of 64 bytes to 64 KiB): every piece costs `piece` bytes more; pieces
-    of a page or less cost `far` more, longer ones less, as the third root of their length.
-    """
-    return float(1.0 + far * min(1.0, (PAGE / run) ** (1 / 3)) + piece / run)
+#: statements of a block's main part from which decoding them is what takes time, and how much more that is
+LONG, LONG_FACTOR = 400.0, 1.5
 
 
 # ------------------------------------------------------------------------------------------------ whole programs
@@ -109,13 +93,14 @@ class _Segment:
         self.layouts = [Layout(program, ph, target.vector_bytes) for ph in s.phases]
         self.instances = shape.instances(s)
         self.owned = {axis_of(x) for x in order_labels(s.order)}
-        self.slots = self.loads = self.stores = self.chain = self.statements = 0.0
+        self.slots = self.loads = self.stores = self.chain = self.statements = self.spilled = 0.0
         self.bytes: dict[tuple[str, tuple[Expr, ...]], Moved] = {}
         self.plan = blocking(program, s)
         self.tiles = Tiles(program, s, shape, target, self.plan)
         self.written = only_written(program, s)
         self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
         self.misfit, self.forms = "", dict[Form, None]()
+        self.lengths: dict[int, float] = {}  # of each block without a loop inside: statements of its main part
         self.avoided = [avoided(ph, program.axis) for ph in s.phases]
         self.supplied = self._supplied()
         self.filled = self._fill()
@@ -126,7 +111,7 @@ class _Segment:
         self._held()
         cores = min(float(target.cores), max(self.instances / self.tiles.side(), 1.0))
         clock = target.clock_hz / NS
-        if self.statements > LONG:
+        if max(self.lengths.values(), default=0.0) > LONG:
             self.slots, self.loads, self.stores = (LONG_FACTOR * x for x in (self.slots, self.loads, self.stores))
         terms = [
             self.slots / target.slots_per_clock,
@@ -138,7 +123,7 @@ class _Segment:
         work = (max(terms) + REST * (sum(terms) - max(terms))) / clock * self.instances
         core = (work + self.instances * each) / cores
         memory = self._memory(cores)
-        self.total = max(core, memory) + OVERLAP * min(core, memory)
+        self.total = max(core, memory) + OVERLAP * min(core, memory) + self.spilled / clock * self.instances / cores
         self.terms = {"core": core, "memory": memory, "instances": self.instances * each / cores}
 
     def _supplied(self) -> dict[tuple[int, int], Form]:
@@ -208,6 +193,8 @@ class _Segment:
             else 2.0
         )
         self.statements += each * bodies * self._unrolled(v, layout, x)
+        here = id(v.loops[-1]) if v.loops else -1 - v.phase
+        self.lengths[here] = self.lengths.get(here, 0.0) + each * self._unrolled(v, layout, x)
         if isinstance(x, Store):
             self._access(v, x.view, x.ixs, layout.best(self.program.lane_dims(x.dims)) if not x.atomic else "", x.places, layout, True)
             if x.atomic:
@@ -236,20 +223,21 @@ class _Segment:
         return out
 
     def _spills(self, items: tuple[Item, ...], layout: Layout, trips: float) -> None:
-        """Accumulators of a loop that find no register are loaded and stored in every step."""
+        """Accumulators of a loop that find no register are loaded and stored in every step; behind it, all are combined."""
         for x in items:
             if isinstance(x, Loop):
                 n = trips * self.shape.steps(x)
-                held = 4.0
+                held = TEMPORARIES
                 for c in x.carries:
                     if taken_instead(self.program, layout, x.label, c) is not None:  # counted in memory
                         continue
                     wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
                     replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
                     held += self._parts(layout, c.id) * replicas * self._replicas(c)
-                excess = max(0.0, held - self.target.vector_registers)
-                self.loads += n * excess
-                self.stores += n * excess
+                    if replicas > 1.0 or wide > 1:  # behind the loop they are combined, and then the lanes of the last
+                        region = next((len(a.body) for a in c.attrs if isinstance(a, Region)), 1)
+                        self.slots += trips * self._parts(layout, c.id) * (replicas - 1.0 + 2.0 * np.log2(wide)) * region
+                self.spilled += n * max(0.0, held - self.target.vector_registers) * SPILLED
                 self._spills(x.body, layout, n)
 
     def _chunk(self, v: Visit, layout: Layout, x: Carry) -> float:
@@ -282,14 +270,23 @@ class _Segment:
                 parts *= declarations()[x.by].slots
             return float(parts * (len(region.body) if region else self.target.slots(str(x.attrs[0])) if x.op.startswith("Red") else 1))
         if x.op in ("Scan", "ScanN"):
-            return float(np.prod([self.program.lanes(d) for d in self.program.lane_dims(x.dims)])) * LANE_SLOTS
+            label, f = label_of(x.op, x.attrs), layout.shape(x.id)
+            inside = 2.0 * np.log2(f.width) + SCAN_SLOTS if f.vector and f.vector == label else 1.0 if f.vector else LANE_SLOTS
+            region = next((a for a in x.attrs if isinstance(a, Region)), None)
+            return float(parts * inside * (len(region.body) if region else 1.0))
         fn = str(x.attrs[0]) if x.op in ("Un", "Bin", "Tri") else "default"
         slots = self.target.slots(fn)
         size = itemsize(x.dtype) if x.dtype in NUMPY else 8
         f = layout.shape(x.id)
         registers = max(1.0, f.width * size / self.target.vector_bytes) if f.width > 1 else 1.0
-        moved = sum(1.0 for a in x.args if f.vector and f.vector in layout.dims[a] and layout.along(a) != f.vector)
-        return parts * (slots * registers + moved * f.width * LANE_SLOTS)
+        return parts * (slots * registers + sum(self._moved(layout, a, f.vector) for a in x.args))
+
+    def _moved(self, layout: Layout, i: int, vector: str) -> float:
+        """Slots of bringing lanes of value `i` into one vector along a label."""
+        if not vector or vector not in layout.dims[i] or layout.along(i) == vector:
+            return 0.0
+        w = layout.width[vector]
+        return float(np.log2(w)) if layout.turned(i, vector) else w * LANE_SLOTS
 
     def _access(self, v: Visit, view: str, ixs: tuple[Expr, ...], along: str, deps: tuple[int, ...], layout: Layout, store: bool) -> None:
         dims = self.program.lane_dims(v.item.dims)
@@ -305,6 +302,8 @@ class _Segment:
             count = count / width * max(1.0, width * size / self.target.vector_bytes) if dense else count * LANE_SLOTS
         if form is not None:
             count /= form.members
+        if store and isinstance(v.item, Store):
+            self.slots += v.trips * count * self._moved(layout, v.item.value, along)
         if store:
             self.stores += v.trips * count
         else:
@@ -318,10 +317,13 @@ class _Segment:
             whole *= n
         unique = min(unique, request) if deps else min(unique, request, whole)
         footprint = self._footprint(v, ixs, size)
+        if not store and (view, ixs) in self.bytes and footprint > self.target.l1_bytes:  # loaded before
+            self.loads += v.trips * count * SECOND
+        row = self.program.lanes(along) * size if along else size
         run = 1.0
         if (form is None or form.kind == "words") and unique > self.target.l2_bytes / 2:
-            run = self._run(v, view, ixs, size, footprint)
-        if store and view not in self.loaded and not (view in self.written and 0 < self.target.stream_bytes <= unique):
+            run = run_of(self.shape, self.s, self.target, v, view, ixs, size)
+        if store and view not in self.loaded and not (view in self.written and 0 < self.target.stream_bytes <= unique and row >= STREAMED):
             run *= FETCHING
         key = (view, ixs)
         old = self.bytes.get(key, Moved(frozenset(a for e in ixs for a in coords(e))))
@@ -333,36 +335,6 @@ class _Segment:
             old.axes, old.request + request * run, max(old.unique, unique * run), max(old.footprint, footprint), max(old.held, held),
             self.tiles.inside(v), old.stays and (form is not None or held <= room),
         )  # fmt: skip
-
-    def _run(self, v: Visit, view: str, ixs: tuple[Expr, ...], size: int, footprint: float) -> float:
-        """How much longer memory takes than for one long run, whole lines included."""
-        axes, named = contiguous_axes(ixs), {a for e in ixs for a in coords(e)}
-        if not axes:
-            return 1.0
-        lanes = {axis_of(d): self.shape.active(d) for d in v.item.dims if axis_of(d) in named}
-        extents = tuple(self.shape.dims(view))
-
-        def length() -> float:
-            return run_length(ixs, lambda a: lanes.get(a, 1.0), extents) * size
-
-        own = run = length()
-        rows = size / own
-        for n in lanes.values():
-            rows *= n
-        walks = bool(v.loops) and v.loops[-1].axis in named
-        for a in (*(t.axis for t in reversed(v.loops)), *(axis_of(x) for x in reversed(order_labels(self.s.order)))):
-            if a in named and rows <= STREAMS:
-                lanes[a] = self.shape.extent(a)
-                if (longer := length()) <= run:
-                    break
-                run = longer
-        waste, line, t = 1.0, float(self.target.line_bytes), self.target
-        if run < line:
-            shared = bool(self.owned & set(axes)) and footprint * line / run <= t.l2_bytes / 2  # neighbours find the rest of the line
-            waste, run = 1.0 if shared else line / run, line
-        beside = 1.0 + BESIDE * max(0.0, rows - 1.0) if walks and rows <= STREAMS else 1.0
-        ahead = walks and t.prefetch_bytes > 0 and own >= FETCHED
-        return beside * waste * run_factor(run, t.far_factor * (AHEAD if ahead else 1.0), float(t.piece_bytes))
 
     def _footprint(self, v: Visit, ixs: tuple[Expr, ...], size: int) -> float:
         """Bytes that one instance touches."""
@@ -425,91 +397,3 @@ def _order_ns(t: Order) -> float:
     """What finding an instance costs besides its digits: divisions, where an order is no product."""
     own = {"TSwz": 30.0, "TInter": 4.0, "TRev": 1.0}.get(t[0], 0.0)
     return own + sum(_order_ns(a) for a in t[1:] if isinstance(a, tuple))
-
-
-# ------------------------------------------------------------------------------------------------ additive weights
-class _Proxy:
-    def __init__(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: CpuTarget) -> None:
-        self.g, self.t, self.abi, self.m = graph, table, abi, target
-        self.clock = target.clock_hz / NS
-        self.instead = Instead(graph, table)
-        self.along: dict[str, int] = {}  # axis -> distinct accesses that are contiguous along it; stores count twice
-        nodes = [n for ns in graph.classes for n in ns]
-        for found in ({access(n) for n in nodes}, {access(n) for n in nodes if n.op == "SStore"}):
-            for _, ixs in filter(None, found):
-                for axis in contiguous_axes(ixs):
-                    self.along[axis] = self.along.get(axis, 0) + 1
-
-    def weights(self) -> Weights:
-        segments = segment_labels(self.g)
-        out = np.zeros((self.g.enodes, self.t.n))
-        scale: dict[int, Floats] = {}
-        memo: dict[Any, Floats] = {}
-        e = 0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for c, ns in enumerate(self.g.classes):
-                for j, n in enumerate(ns):
-                    if n.op == "Seg":
-                        count = np.nan_to_num(self.t.product("pieces", segments[c, j]), nan=1.0, posinf=1.0)
-                        out[e], scale[e] = self.m.instance_ns * count, count
-                    elif n.op in ("TAx", "TProd", "TSwz", "TRev", "TInter"):
-                        rank = {"TSwz": 3.0, "TProd": 1.0, "TRev": 4.0, "TInter": 5.0, "TAx": 0.0}[n.op]
-                        out[e] = self.t.ones * TIE * rank
-                    elif n.op not in FREE and n.path != FN:
-                        key = (n.op, n.by, n.labels, n.path, n.attrs, self.g.dtypes[c], len(n.kids), self.instead.kind(n))
-                        if key not in memo:
-                            memo[key] = np.nan_to_num(self._node(c, n), nan=0.0, posinf=1e30)
-                        out[e] = memo[key] * self.instead.share(c, j) if (c, j) in self.instead.defining else memo[key]
-                    e += 1
-        return Weights(out, scale)
-
-    def _vectors(self, labels: tuple[str, ...], dtype: str) -> Floats:
-        """Vectors of a fragment, at least one operation; the widest label runs along them."""
-        width = max(self.m.vector_bytes // (itemsize(dtype) if dtype in NUMPY and dtype not in ("bool", "index") else 4), 1)
-        lanes = self.t.product("lanes", labels)
-        widest = self.t.ones
-        for x in labels:
-            widest = np.maximum(widest, np.minimum(self.t.lanes(x), width))
-        return np.asarray(np.maximum(lanes / np.maximum(widest, 1.0), 1.0))
-
-    def _node(self, c: int, n: ENode) -> Floats:
-        labels, dtype = n.labels or (), self.g.dtypes[c]
-        trips = self.t.trips(n.path, labels)
-        found = access(n)
-        if found:
-            view, ixs = found
-            size = itemsize(self.abi.view(view).dtype)
-            along = contiguous_axes(ixs)
-            vectors = self._vectors(tuple(x for x in labels if axis_of(x) in along), self.abi.view(view).dtype)
-            rest = self.t.product("lanes", tuple(x for x in labels if axis_of(x) not in along))
-            per = (self.m.stores_per_clock if n.op == "SStore" else self.m.loads_per_clock) * self.clock
-            used = self.t.product("active", labels) * size
-            form = {"wide": 0.0, "stream": 2.0, "keep": 3.0}.get(str(n.attrs[-1]), 1.0) if n.op == "FLoad" else 0.0
-            return np.asarray(trips * (vectors * rest / per + used / self.m.l3_bytes_per_s * NS * 0.5) + TIE * form)
-        if n.op == "FSupply":  # along the label that neighbouring accesses prefer
-            return self.t.ones * TIE * (1.0 + max(self.along.values(), default=0) - self.along.get(axis_of(str(n.attrs[1])), 0))
-        if n.op in CONTRACTS:
-            slots = declarations()[n.by].slots if n.by else 1.0
-            return np.asarray(slots * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock))
-        supplied, may = self.instead.kind(n)
-        if supplied:
-            inner = self.t.product("lanes", tuple(x for x in labels if n.path and x == n.path[-1][1]))
-            own = self.t.product("lanes", tuple(x for x in labels if n.path and x != n.path[-1][1])) if supplied == BYTES else self.t.ones
-            each = KEY_SLOTS if supplied == KEYS else DOT_SLOTS / self.m.vector_bytes
-            return np.asarray(trips * inner * own * each / (self.m.slots_per_clock * self.clock))
-        slots = self.m.slots(function(n))
-        if n.op.startswith(("FRedN", "FScanN")):
-            slots = 6.0
-        if n.op.startswith("FScan"):
-            return np.asarray(trips * self.t.product("lanes", labels) * slots * LANE_SLOTS / (self.m.slots_per_clock * self.clock))
-        work = trips * self._vectors(labels, dtype) * slots / (self.m.slots_per_clock * self.clock)
-        chain = trips * self.m.latency_clocks / self.clock if n.op in LOOPS else 0.0
-        tree = 4.0 * trips / self.clock if n.op in LOOPS and "tree" in n.attrs else 0.0
-        if may:  # where what is read instead makes the value's definition free, who reads the value pays it
-            tree = tree + self.instead.rows[may] * COMPARED * trips * self._vectors(labels, dtype) / (self.m.slots_per_clock * self.clock)
-        return np.asarray(np.maximum(work, chain) + tree)
-
-
-def proxy_weights(graph: FrozenGraph, table: LabelTable, abi: Abi, target: CpuTarget, legal: Bools) -> Weights:
-    """The additive weights (ns of one core). `legal` is not needed: illegal pairs are masked by the caller."""
-    return _Proxy(graph, table, abi, target).weights()

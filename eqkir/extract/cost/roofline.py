@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from eqkir.base.dtypes import itemsize
-from eqkir.extract.cost import cpu
+from eqkir.extract.cost import cpu, cpu_proxy
 from eqkir.extract.cost.model import Contract, Cost, Part, Weights, register_model
 from eqkir.extract.cost.occupancy import Occupancy, occupancy
 from eqkir.extract.cost.proxy import NS, proxy_weights
@@ -53,7 +53,7 @@ class Roofline:
 
     def weights(self, graph: FrozenGraph, table: LabelTable, abi: Abi, target: Machine, legal: Bools) -> Weights:
         if isinstance(target, CpuTarget):
-            return cpu.proxy_weights(graph, table, abi, target, legal)
+            return cpu_proxy.proxy_weights(graph, table, abi, target, legal)
         return proxy_weights(graph, table, abi, target, legal)
 
     def program(self, program: Program, target: Machine, shapes: Mapping[str, int]) -> Cost:
