@@ -56,8 +56,10 @@ def expand(
     used = {p for st in stages for g in st for p in g.params}
     params = [s.name for s in abi.symbols]
     params += [f"stride({v.name},{k})" for v in abi.views if v.role != "workspace" for k in range(len(v.shape))]
+    limits = {n: v for n, v in {STREAM: stream_bytes}.items() if n in used}
+    params += limits
     assert used <= set(params)
-    return TaskProgram(abi, tuple(params), resources, stages, program.preconditions, dict(program.options))
+    return TaskProgram(abi, tuple(params), resources, stages, program.preconditions, dict(program.options), limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +93,27 @@ def only_written(program: Program, segment: Segment) -> list[str]:
     return [v for v in stored if program.abi.view(v).role == "out" and program.abi.view(v).alias not in read]
 
 
-def large(k: Context, view: str, least: int) -> int:
-    """Whether a view has at least so many bytes and all its rows begin at multiples of `STREAM_ALIGN`: a bool scalar."""
+#: index parameter: bytes from which a view is stored past the caches
+STREAM = "limit(stream)"
+
+
+def large(k: Context, view: str) -> int:
+    """Whether a view has at least as many bytes as the machine's limit and all its rows begin at multiples of `STREAM_ALIGN`: a bool
+    scalar."""
     v, b = k.program.abi.view(view), k.b
     item, zero, align = b.const(itemsize(v.dtype)), b.const(0), b.const(STREAM_ALIGN)
-    out = b.bin("ge", b.bin("mul", k.launch(product(v.shape)), item), b.const(least))
+    out = b.bin("ge", b.bin("mul", k.launch(product(v.shape)), item), b.op("Param", (STREAM,), (), INDEX))
     starts = [b.op("Address", (view,), (), INDEX)]
     starts += [b.bin("mul", b.op("Param", (f"stride({view},{n})",), (), INDEX), item) for n in range(len(v.shape) - 1)]
     for x in starts:
         out = b.bin("and", out, b.bin("eq", b.bin("mod", x, align), zero))
     return out
+
+
+def _may_be_large(program: Program, view: str, least: int) -> bool:
+    v = program.abi.view(view)
+    n = product(v.shape).value
+    return least > 0 and (n is None or n * itemsize(v.dtype) >= least)
 
 
 # ------------------------------------------------------------------------------------------------ one segment
@@ -122,7 +135,7 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     whole = list(_whole(program, segment))
     covering = [d for d in whole if parameter(d) and not _exact(program, d)]
     assumed: dict[tuple[str, int], None] = {}
-    streams = tuple(only_written(program, segment)) if machine.stream_bytes else ()
+    streams = tuple(v for v in only_written(program, segment) if _may_be_large(program, v, machine.stream_bytes))
 
     def tile(found: Mapping[str, int], part: Part | None = None) -> None:
         """One block of every label: its bodies, and the test between them."""
@@ -161,7 +174,7 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
             if used:
                 both, cond = list[Statement](), b.const(True, "bool")
                 for v in streams:
-                    cond = b.bin("and", cond, large(first, v, machine.stream_bytes)) if v in used else cond
+                    cond = b.bin("and", cond, large(first, v)) if v in used else cond
                 with b.block(both):
                     b.branch(cond, flowing, fast)
                 fast = both

@@ -52,7 +52,7 @@ class Interpreter:
     def __init__(self, program: TaskProgram, args: Args, symbols: Mapping[str, int], seed: int = 0) -> None:
         self.program, self.args, self.seed = program, args, seed
         self.rng = np.random.default_rng(seed)
-        self.env: dict[str, int] = dict(symbols)
+        self.env: dict[str, int] = {**symbols, **program.limits}
         for s in program.abi.scalars:
             if s.dtype not in FLOATS:
                 self.env[s.name] = int(args[s.name])  # type: ignore[arg-type]

@@ -246,8 +246,10 @@ class Group:
 
 @dataclass(frozen=True)
 class TaskProgram:
-    """`params`: names of index parameters, each a symbol ``S`` or a stride ``stride(V,k)`` in elements. A view's place is the address of
-    its element [0, …, 0]. Launch expressions (`launch`, radices, resource sizes, `preconditions`) are over symbols and integer scalars."""
+    """`params`: names of index parameters, each a symbol ``S``, a stride ``stride(V,k)`` in elements, or one of the machine's `limits`
+    (name -> its value: ``limit(stream)``, in bytes), by which bodies of a group are told apart and which change no result. A view's place
+    is the address of its element [0, …, 0]. Launch expressions (`launch`, radices, resource sizes, `preconditions`) are over symbols and
+    integer scalars."""
 
     abi: Abi
     params: tuple[str, ...]
@@ -255,6 +257,7 @@ class TaskProgram:
     stages: tuple[tuple[Group, ...], ...]
     preconditions: tuple[Expr, ...] = ()
     options: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
 
     @property
     def words(self) -> tuple[tuple[str, str], ...]:

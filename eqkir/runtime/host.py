@@ -81,7 +81,8 @@ class _Host:
         symbols = {s["name"]: s["identifier"] for s in self.told["symbols"]}
         symbols |= {s["name"]: s["identifier"] for s in self.scalars}
         strides = {f"stride({v['name']},{k})": f"{self.v[v['name']]}_strides[{k}]" for v in self.views for k in range(len(v["shape"]))}
-        template = [f"({(symbols | strides)[name]}) & _MASK" if kind == "param" else "0" for kind, name in self.told["words"]]
+        known = symbols | strides | {name: str(value) for name, value in self.told.get("limits", {}).items()}
+        template = [f"({known[name]}) & _MASK" if kind == "param" else "0" for kind, name in self.told["words"]]
         self.add(f"    template = [{', '.join(template)}]")
         at = {name: k for k, (kind, name) in enumerate(self.told["words"]) if kind == "resource"}
         sizes = [f"({at[r['name']]}, max(0, {r['size']}) * {itemsize(r['dtype'])}, {r['align']})" for r in self.told["resources"]]

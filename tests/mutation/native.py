@@ -117,15 +117,38 @@ def _places(lines: Sequence[str]) -> dict[str, list[str]]:
     return {p: [q for q, u in types.items() if u == t and q != p] for p, t in types.items()}
 
 
+def _observed(lines: Sequence[str]) -> set[str]:
+    """Names of one function's values that anything but an address to fetch ahead depends on."""
+    defined: dict[str, set[str]] = {}
+    out: set[str] = set()
+    for line in lines:
+        names = re.findall(r"\b[vxd]\d+\b", line.partition("  # ")[0])
+        if _VALUE.match(line):
+            defined.setdefault(names[0], set()).update(names[1:])
+        elif "eqk_prefetch" not in line:
+            out.update(names)
+    todo = list(out)
+    while todo:
+        new = defined.get(todo.pop(), set()) - out
+        out |= new
+        todo += new
+    return out
+
+
 def edits(text: str) -> list[Edit]:
-    """Every mutant of a module of one group or more, by operator and line."""
+    """Every mutant of a module of one group or more, by operator and line; none of what only decides where memory is fetched ahead, which
+    changes no result."""
     lines = text.split("\n")
     out = []
     heads = [n for n, line in enumerate(lines) if line.startswith("def kt_")]
+    regions = {h: lines[h : min((g for g in heads if g > h), default=len(lines))] for h in [0, *heads]}
+    observed = {h: _observed(region) for h, region in regions.items()}
     for n, whole in enumerate(lines):
         code, mark, comment = whole.partition("  # ")
         found = [(name, new) for name, ops in OPERATORS.items() for op in ops for new in op(code)]
         head = max((h for h in heads if h <= n), default=0)
+        if "eqk_prefetch" in code or (_VALUE.match(code) and code.split()[1] not in observed[head]):
+            continue
         end = min((h for h in heads if h > n), default=len(lines))
         for pointer, others in _places(lines[head:end]).items():
             if others and re.search(rf"\]\({pointer}, ", code):

@@ -26,7 +26,7 @@ def kt_g0(ctx: Int, lo: Int, hi: Int) abi("C"):
         var v1 = SIMD[DType.int64, 1](16)
         var v2 = SIMD[DType.float32, 1](0.0)  # from k %a
         for i3 in range(Int(v0), Int(v1), 4):
-            var v4 = eqk_load_masked[DType.float32, 16](p0, v3, v9, SIMD[DType.float32, 16](0))
+            var v4 = eqk_load_masked[DType.float32, 16](p0, v3, v9, SIMD[DType.float32, 16](v2))
             var v5 = v4 - v4
             var v6 = v5.lt(v4)
             var v7 = v6.select(v4, v5)

@@ -30,7 +30,7 @@ class Launch:
     ) -> None:
         self.program = program
         whole = {s.name: int(scalars[s.name]) for s in program.abi.scalars if s.dtype not in FLOATS}
-        self.env = {**symbols, **whole}
+        self.env = {**symbols, **whole, **program.limits}
         rng = np.random.default_rng(seed)
         self.kept: list[Array] = []
         words: list[int] = []

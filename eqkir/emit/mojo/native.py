@@ -56,6 +56,7 @@ def describe(native: Native, cpu: str) -> dict[str, Any]:
         ],
         "noalias": [list(g) for g in abi.noalias],
         "preconditions": [{"text": text(e), "shown": str(e)} for e in p.preconditions],
+        "limits": p.limits,
         "words": [[kind, name] for kind, name in p.words],
         "resources": [{"name": r.name, "dtype": r.dtype, "size": text(r.size), "align": r.align} for r in p.resources],
         "stages": [
