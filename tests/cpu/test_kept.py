@@ -91,7 +91,7 @@ def run(tasks: TaskProgram, x: np.ndarray, in_place: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 127), (5, 128), (2, 129), (9, 700), (1, 0), (0, 5), (2, 16384), (2, 16385), (1, 20001)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 127), (5, 128), (2, 129), (9, 700), (1, 0), (0, 5), (1, 16384), (1, 16385)])
 def test_what_is_kept_has_the_bits_of_what_is_computed_again(in_place: bool, shape: tuple[int, int]) -> None:
     p = chain(in_place).program
     assert len(supplies(p)) == 1 and program_verify(p) == []
@@ -137,9 +137,8 @@ def test_kept_rows_agree_with_the_reference(name: str) -> None:
     c = chain_of(name, target=V4)
     assert supplies(c.program)
     tasks = tasks_of(c.program)
-    for seed in range(3):
-        v = compared(c, c.program, tasks, seed)
-        assert v.ok, v.mistakes
+    v = compared(c, c.program, tasks)
+    assert v.ok, v.mistakes
 
 
 def test_what_loops_inside_make_is_kept_too() -> None:
@@ -148,7 +147,7 @@ def test_what_loops_inside_make_is_kept_too() -> None:
     graph, target = c.saturated.graph, c.target
     p, _ = problem(graph, c.abstract, target, {}, cost_model("roofline"))
     found = {x.key: x for x in keeping(p, extract(p, "greedy-dag", 0), 4, 8)}
-    ops: set[str] = set()
+    ops: set[str] = set()  # what is kept, each tried once
     for x in found.values():
         check_legal(p, x.selection, x.row)
         row = p.rows[x.row]
@@ -156,8 +155,9 @@ def test_what_loops_inside_make_is_kept_too() -> None:
         program = replace(program, implementations=row.implementations)
         assert program_verify(program) == []
         held = [(ph, v) for s in program.segments for ph in s.phases for v in kept_in(program, ph).values()]
-        if len(held) == len(supplies(program)):
-            ops |= {y.op for ph, v in held for y in values(ph) if y.id == v.source}
+        new = {y.op for ph, v in held for y in values(ph) if y.id == v.source} - ops
+        if new and len(held) == len(supplies(program)):
+            ops |= new
             v = compared(c, program, tasks_of(program), 1)
             assert v.ok, v.mistakes
     assert ops >= {"Un", "ConLoop"}, ops
@@ -186,7 +186,7 @@ def test_a_value_that_nothing_keeps_is_refused() -> None:
 @pytest.mark.parametrize("extractor", ["random", "worst"])
 def test_any_program_of_the_graph_keeps_what_it_says(extractor: str) -> None:
     kept = 0
-    for seed in range(6 if extractor == "random" else 1):
+    for seed in range(3 if extractor == "random" else 1):
         c = Chain(weights(False), Options(target=V4, extractor=extractor, seed=seed), Outcome("weights", ""))
         kept += len(supplies(c.program))
         v = compared(c, c.program, tasks_of(c.program), seed)
