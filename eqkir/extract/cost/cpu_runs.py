@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from eqkir.base.expr import Expr, coords
-from eqkir.cpu.memory import FETCHED
+from eqkir.cpu.ahead import FETCHED
 from eqkir.extract.cost.strides import contiguous_axes, run_length
 from eqkir.extract.cost.walk import Shape, Visit
 from eqkir.program.abi import axis_of
