@@ -1,14 +1,13 @@
 """Fetching ahead: what a load will want some steps from now, so that memory is at work while an instance computes.
 
-A load *flows* where steps of the loops around it and instances each load other elements. What it will load `n` steps later follows from
-the levels at which it moves, from the inside out: n steps of the innermost loop further on, or, behind the end of that loop, from its
-begin in the next step of the level around it (`_later`). So rows that are walked along backwards, side by side or in blocks are all
-followed by what the program loads next, wherever it lies. How many steps ahead depends on what all loads of the place take in a step:
-`ahead_bytes` are under way in all.
+A load *flows* where steps of the loops around it and instances each load other elements. Along memory, that is what lies some bytes
+further on. Where a fragment has rows beside each other, or runs backwards, what comes behind the end of a row lies elsewhere, and follows
+from the levels at which the load moves, from the inside out: so many steps of the innermost loop further on, or, behind the end of that
+loop, from its begin in the next step of the level around it (`_later`).
 
-Where several loops of an instance load the same, all but the first find it in a cache. If what the next instances load lies near, each
-loop fetches its share of it, line by line in turns, so that memory is at work in all of them; else the first one fetches what it will
-load itself, and the second one does so from a farther cache.
+Where several loops of an instance load the same, all but the first find it in a cache. If what the next instance loads lies near, the
+second loop fetches that and the first one nothing; else the first one fetches what it will load itself, and the second one does so from a
+farther cache.
 """
 
 from __future__ import annotations
@@ -58,15 +57,14 @@ def fetch_ahead(k: Context, flow: Flow, at: int, p: Mapping[str, int], vector: s
     passes = [place for place, flows in k.flows.items() if any((f.view, f.ixs) == (flow.view, flow.ixs) for f in flows)]
     if not k.ahead_bytes or not _once(k, flow) or here not in passes:
         return
-    b, number, on = k.b, passes.index(here), _flows_on(k, vector)
-    step = _later(k, flow, _levels(k), _steps(k, here)) if on else -1
-    if number and (not k.next_bytes or step < 0):
-        step = -1
+    number = passes.index(here)
+    if number > 1 or (number and not k.next_bytes):
+        return
+    b, step = k.b, _steps_on(k, flow, here, vector)
     following = _following(k, flow) if len(passes) > 1 and k.next_bytes else -1
     if following >= 0:
         near, zero = b.bin("le", b.bin("mul", following, b.const(flow.size)), b.const(k.next_bytes)), b.const(0)
-        mine = _line(k, flow, p, vector) % len(passes) == number
-        step = b.select(near, following if mine else zero, step if step >= 0 and number < 2 else zero)
+        step = b.select(near, following if number else zero, step if step >= 0 else zero)
     elif number:
         return
     if step >= 0 and b.known(step) != 0:
@@ -132,10 +130,18 @@ def _later(k: Context, flow: Flow, levels: list[_Level], n: int) -> int:
     return b.select(b.bin("lt", b.bin("add", x.base, b.const(n * x.lanes)), extent), on, back)
 
 
-def _steps(k: Context, here: tuple[int, ...]) -> int:
-    """Steps of the innermost level in which the loads that flow at a place take `ahead_bytes` together."""
-    taken = sum(f.size * _count(k, f.dims) for f in k.flows[here] if _once(k, f))
-    return max(1, -(-k.ahead_bytes // taken))
+def _steps_on(k: Context, flow: Flow, here: tuple[int, ...], vector: str) -> int:
+    """How many elements further on a load is in the steps of the innermost level in which it takes `ahead_bytes`, less where the loads of a
+    place had more than twice that under way; -1: what comes next in time does not lie next in memory, or it is not known where."""
+    walked = [x.axis for x in k.loops] or [axis_of(d) for d in order_labels(k.segment.order)]
+    if walked and walked[-1] != axis_of(vector) and not traversal(vector).endswith("W"):
+        return -1
+    ahead = min(k.ahead_bytes, 2 * k.ahead_bytes // sum(_once(k, f) for f in k.flows[here]))
+    levels, taken = _levels(k), flow.size * _count(k, flow.dims)
+    forwards = slope(flow.ixs[-1], axis_of(vector)) == Int(1)
+    if forwards and taken == row_bytes(k, flow.dims, vector, flow.size):
+        return k.b.const(ahead // flow.size)
+    return _later(k, flow, levels, max(1, -(-ahead // taken))) if levels else k.b.const((ahead if forwards else -ahead) // flow.size)
 
 
 def _count(k: Context, dims: tuple[str, ...]) -> int:
@@ -155,25 +161,10 @@ def _following(k: Context, flow: Flow) -> int:
     return k.b.select(k.b.bin("lt", k.b.bin("mul", one, k.b.const(flow.size)), k.b.const(k.ahead_bytes)), two, one)
 
 
-def _line(k: Context, flow: Flow, p: Mapping[str, int], vector: str) -> int:
-    """The number of a part's line among those of its fragment."""
-    row, out = row_bytes(k, flow.dims, vector, flow.size), 0
-    for d in flow.dims:
-        if d != vector:
-            out = out * k.program.lanes(d) + p.get(d, 0)
-    return out * max(1, row // LINE) + p[vector] * flow.size // LINE
-
-
 def _once(k: Context, flow: Flow) -> bool:
     """Whether instances and steps of the loops around all load other elements."""
     named = {a for e in flow.ixs for a in coords(e)}
     return named.issuperset(x.axis for x in k.loops) and named.issuperset(axis_of(d) for d in order_labels(k.segment.order))
-
-
-def _flows_on(k: Context, vector: str) -> bool:
-    """Whether what comes next in time lies next in memory: the innermost loop, or without one the order of instances, steps along."""
-    walked = [x.axis for x in k.loops] or [axis_of(d) for d in order_labels(k.segment.order)]
-    return not walked or walked[-1] == axis_of(vector) or traversal(vector).endswith("W")
 
 
 # ------------------------------------------------------------------------------------------------ rows
