@@ -68,8 +68,6 @@ def followed(seen: list[tuple[str, str, int]], place: str, first: int) -> tuple[
     return before / (len(loaded) - first), len(fetched & set(loaded)) / len(fetched)
 
 
-
-
 def test_backwards_through_the_ends_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     c = chain_of("column_scale", target="mojo:x86-64-v4")
     p = bound(c.program, **{b: 64 for b in c.program.bindings if b.startswith("B:")})
