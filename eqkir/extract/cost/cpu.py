@@ -37,7 +37,7 @@ from eqkir.cpu.implementations import declarations
 from eqkir.cpu.instead import INSTEAD, avoided, read_instead
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.cpu.memory import STREAMED
-from eqkir.extract.cost.cpu_exits import accumulators, constants, given, waits
+from eqkir.extract.cost.cpu_exits import registers, waits
 from eqkir.extract.cost.cpu_instead import taken_instead
 from eqkir.extract.cost.cpu_runs import FOLLOWED, run_of
 from eqkir.extract.cost.cpu_tiles import Moved, Tiles, capacity
@@ -57,8 +57,8 @@ REST, OVERLAP = 0.25, 0.1
 LANE_SLOTS = 2.0
 #: slots of a vector scanned inside, besides its steps: what its last lane and all before it come to
 SCAN_SLOTS = 4.0
-#: clocks that an accumulator in memory costs in a step, which hide behind nothing; registers that are not for accumulators
-SPILLED, TEMPORARIES = 2.0, 8.0
+#: clocks that an accumulator in memory costs in a step, which hide behind nothing
+SPILLED = 2.0
 #: part of a load that it costs more where what an instance touches is larger than the first cache
 SECOND = 0.5
 #: statements of one part of an access: its address, its mask, itself
@@ -114,8 +114,9 @@ class _Segment:
             self._visit(v)
         exits = 0.0
         for ph, layout in zip(s.phases, self.layouts, strict=True):
-            self._spills(ph, layout, 1.0)
             exits += waits(program, shape, target, layout, ph)
+            spilled, combined = registers(program, shape, target, layout, ph)
+            self.spilled, self.slots = self.spilled + spilled * SPILLED, self.slots + combined
         self._held()
         cores = min(float(target.cores), max(self.instances / self.tiles.side(), 1.0))
         clock = target.clock_hz / NS
@@ -229,26 +230,6 @@ class _Segment:
                 wide = d == vector or (d not in x.dims and any(layout.along(a) == d for a in args))
                 out *= self.program.lanes(d) / (layout.width[d] if wide and d in layout.width else 1)
         return out
-
-    def _spills(self, items: tuple[Item, ...], layout: Layout, trips: float) -> None:
-        """Where the accumulators of a loop find no registers beside its constants and what it is given, some are loaded and stored in every
-        step; behind it, all are combined."""
-        for x in items:
-            if isinstance(x, Loop):
-                n = trips * self.shape.steps(x)
-                held = 0.0
-                for c in x.carries:
-                    if taken_instead(self.program, layout, x.label, c) is not None:  # counted in memory
-                        continue
-                    replicas, wide = accumulators(self.program, layout, x, c)
-                    held += self._parts(layout, c.id) * replicas
-                    if replicas > 1.0 or wide > 1:  # behind the loop they are combined, and then the lanes of the last
-                        region = next((len(a.body) for a in c.attrs if isinstance(a, Region)), 1)
-                        self.slots += trips * self._parts(layout, c.id) * (replicas - 1.0 + 2.0 * np.log2(wide)) * region
-                if held:
-                    held += TEMPORARIES + constants(self.target, x.body) + sum(self._parts(layout, i) for i in given(layout, x))
-                self.spilled += n * max(0.0, held - self.target.vector_registers) * SPILLED
-                self._spills(x.body, layout, n)
 
     def _chunk(self, v: Visit, layout: Layout, x: Carry) -> float:
         """Products that one accumulator takes in a step, one after another."""

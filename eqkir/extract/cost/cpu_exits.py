@@ -1,4 +1,6 @@
-"""What an instance waits for where it leaves a loop that reduces: nothing else can be done until the loop behind has what it reads.
+"""Accumulators of loops: the registers that they take, and what an instance waits for where it leaves such a loop.
+
+Nothing else can be done until the loop behind has what it reads.
 
 The chain from the last step of a loop to the first of the next one: accumulators of one element combined in pairs, then the lanes of the
 last vector, each by a shuffle and the operation, then the operations in between. It is waited for once, however many rows an instance has
@@ -20,6 +22,8 @@ from eqkir.targets.cpu import CpuTarget
 
 #: operation of a region's combine after another that wait for each other, as a part of all
 DEPTH = 0.4
+#: registers that are not for accumulators
+TEMPORARIES = 8.0
 #: operations that a function of the machine itself takes no constants for
 EXACT = ("div", "sqrt", "rsqrt", "maximum", "minimum", "floordiv", "mod", "default", "div_fast")
 
@@ -50,6 +54,38 @@ def _latency(target: CpuTarget, y: Let) -> float:
     if y.op in ("Un", "Bin", "Tri"):
         return target.latency_clocks - 1.0 + target.slots(str(y.attrs[0]))
     return target.latency_clocks if y.op in ("Cast", "RedTree") else 0.0
+
+
+def registers(
+    program: Program, shape: Shape, target: CpuTarget, layout: Layout, items: tuple[Item, ...], trips: float = 1.0
+) -> tuple[float, float]:
+    """Accumulators of an instance's steps that find no register beside the constants of their loop and what it is given, so that they are
+    loaded and stored in every step; slots of combining all behind their loops, and the lanes of the last."""
+    spilled = slots = 0.0
+    for x in items:
+        if not isinstance(x, Loop):
+            continue
+        n, held = trips * shape.steps(x), 0.0
+        for c in x.carries:
+            if taken_instead(program, layout, x.label, c) is not None:  # counted in memory
+                continue
+            replicas, wide = accumulators(program, layout, x, c)
+            held += _parts(layout, c.id) * replicas
+            if replicas > 1.0 or wide > 1:
+                region = next((len(a.body) for a in c.attrs if isinstance(a, Region)), 1)
+                slots += trips * _parts(layout, c.id) * (replicas - 1.0 + 2.0 * math.log2(wide)) * region
+        if held:
+            held += TEMPORARIES + constants(target, x.body) + sum(_parts(layout, i) for i in given(layout, x))
+        spilled += n * max(0.0, held - target.vector_registers)
+        inner = registers(program, shape, target, layout, x.body, n)
+        spilled, slots = spilled + inner[0], slots + inner[1]
+    return spilled, slots
+
+
+def _parts(layout: Layout, i: int) -> float:
+    """Registers of a value."""
+    f = layout.shape(i)
+    return math.prod(f.lanes) / f.width
 
 
 def accumulators(program: Program, layout: Layout, x: Loop, c: Carry) -> tuple[float, int]:
@@ -83,4 +119,4 @@ def given(layout: Layout, x: Loop) -> list[int]:
     return [a for a in out if a not in own and a in layout.defs and layout.defs[a].op != "Const"]
 
 
-__all__ = ["accumulators", "constants", "given", "waits"]
+__all__ = ["accumulators", "constants", "given", "registers", "waits"]
