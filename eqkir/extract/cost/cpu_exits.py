@@ -59,13 +59,13 @@ def _latency(target: CpuTarget, y: Let) -> float:
 def registers(
     program: Program, shape: Shape, target: CpuTarget, layout: Layout, items: tuple[Item, ...], trips: float = 1.0
 ) -> tuple[float, float]:
-    """Accumulators of an instance's steps that find no register beside the constants of their loop and what it is given, so that they are
-    loaded and stored in every step; slots of combining all behind their loops, and the lanes of the last."""
+    """Accumulators of an instance's steps that find no register (in reductions beside the constants of their loop and what it is given),
+    so that they are loaded and stored in every step; slots of combining all behind their loops, and the lanes of the last."""
     spilled = slots = 0.0
     for x in items:
         if not isinstance(x, Loop):
             continue
-        n, held = trips * shape.steps(x), 0.0
+        n, held = trips * shape.steps(x), TEMPORARIES
         for c in x.carries:
             if taken_instead(program, layout, x.label, c) is not None:  # counted in memory
                 continue
@@ -74,8 +74,8 @@ def registers(
             if replicas > 1.0 or wide > 1:
                 region = next((len(a.body) for a in c.attrs if isinstance(a, Region)), 1)
                 slots += trips * _parts(layout, c.id) * (replicas - 1.0 + 2.0 * math.log2(wide)) * region
-        if held:
-            held += TEMPORARIES + constants(target, x.body) + sum(_parts(layout, i) for i in given(layout, x))
+        if any(c.op.startswith("Red") for c in x.carries):  # operands of contractions come from memory
+            held += constants(target, x.body) + sum(_parts(layout, i) for i in given(layout, x))
         spilled += n * max(0.0, held - target.vector_registers)
         inner = registers(program, shape, target, layout, x.body, n)
         spilled, slots = spilled + inner[0], slots + inner[1]
