@@ -38,6 +38,7 @@ from eqkir.cpu.model import (
 )  # fmt: skip
 from eqkir.emit.mojo import atomics, ops
 from eqkir.emit.mojo.build import Module
+from eqkir.emit.mojo.lines import Place, runs
 
 PAD = "    "
 #: statements of a side of a test from which it is a function of its own
@@ -71,6 +72,7 @@ class _Speller:
         self.program, self.group = program, group
         self.word = {key: n for n, key in enumerate(program.words)}
         self.types: dict[int, Type] = {}
+        self.ops: dict[int, Op] = {}
         self.out: list[str] = []
         self.apart: list[str] = []  # functions beside the group's own
         self.depth = 0
@@ -170,8 +172,25 @@ class _Speller:
     def block(self, body: Sequence[Statement], pad: str) -> None:
         if not body:
             self.out.append(f"{pad}pass")
-        for s in body:
-            self.statement(s, pad)
+        joined = runs(body, self.ops, self.types)
+        for n, s in enumerate(body):
+            if n in joined and isinstance(s, Write):
+                self.out += [pad + line for line in self.line(s, joined[n])]
+            else:
+                self.statement(s, pad)
+
+    def line(self, x: Write, place: Place) -> list[str]:
+        """A streamed store of a run."""
+        generic = f"[{self.memory(x.place)}, {self.types[x.value].width}]({self.pointer(x.place)}, v{x.at}"
+        part = f"m{place.run}"
+        out = []
+        if place.before < 0:
+            out += [f"var {part} = eqk_line_part{generic})", f"eqk_line_head{generic}, v{x.value}, {part})"]
+        else:
+            out.append(f"eqk_line{generic}, v{place.before}, v{x.value}, {part})")
+        if place.last:
+            out.append(f"eqk_line_tail{generic}, v{x.value}, {part})")
+        return out
 
     def origin(self, s: Statement) -> str:
         """A comment where a statement comes from another operation of KIR than the line above it."""
@@ -192,7 +211,7 @@ class _Speller:
 
         match s:
             case Op():
-                self.types[s.id] = s.type
+                self.types[s.id], self.ops[s.id] = s.type, s
                 if not s.args:
                     self.leaves[s.id] = s
                 line(f"{pad}var v{s.id} = {self.operation(s)}")
