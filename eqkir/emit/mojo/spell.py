@@ -263,7 +263,7 @@ class _Speller:
     def branch(self, body: tuple[Statement, ...], pad: str) -> None:
         """One side of a test. Long sides of the tests between bodies are functions of their own: together, the compiler would keep what
         they share, hundreds of addresses, across all of them."""
-        if self.depth or len(statements(body)) < APART or (len(body) == 1 and isinstance(body[0], If)):
+        if self.depth or len(statements(body)) < APART or (len(body) == 1 and isinstance(body[0], If)) or changes(body):
             self.block(body, pad)
             return
         used = sorted(free(body))
@@ -314,6 +314,8 @@ class _Speller:
                 return f"eqk_words[{x.type.width}]({args[0]})"
             case "Dot4":
                 return f"eqk_dot4[{x.type.width}]({', '.join(args)})"
+            case "Extreme":
+                return f"eqk_{x.attrs[0]}_ordered[{ops.mojo_dtype(x.type.dtype)}, {x.type.width}]({', '.join(args)})"
         dtypes, dtype, w = [self.types[a].dtype for a in x.args], x.type.dtype, x.type.width
         if x.op == "Tri" and x.attrs[0] == "select":
             return ops.expression(x.op, x.attrs, args, [held(d) for d in dtypes], held(dtype), w)
@@ -361,6 +363,12 @@ class _Speller:
             pointer = f"{pointer}.unsafe_bitcast[Scalar[{ops.mojo_dtype(dtype)}]]()"
             value, expected = (bits_as(v, held(dtype), dtype, 1) if v else "" for v in (value, expected))
         return bits_as(atomics.atomic(x.mode, dtype, pointer, f"v{x.at}", value, expected, mask), dtype, held(dtype), 1)
+
+
+def changes(body: tuple[Statement, ...]) -> set[int]:
+    """Variables of the blocks around that a block sets."""
+    every = statements(body)
+    return {s.var for s in every if isinstance(s, Set)} - {s.name for s in every if isinstance(s, Var)}
 
 
 def free(body: tuple[Statement, ...]) -> set[int]:
