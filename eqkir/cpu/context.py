@@ -11,6 +11,7 @@ from eqkir.base.expr import Expr
 from eqkir.cpu.blocking import Part
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.fragments import Fragment, Point, Shape, read
+from eqkir.cpu.kept import Kept
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.model import INDEX, Type
 from eqkir.program.abi import axis_of, parameter
@@ -60,6 +61,8 @@ class Context:
     sure: int = -1  # variable, lanes in which no operand of such maxima was NaN so far; -1: they are taken as they are
     tiles: Mapping[str, int] = field(default_factory=dict)  # blocks of a label in one instance, where it has several
     cut: Part | None = None  # the block of a loop's axis that is expanded
+    kept: Mapping[int, Kept] = field(default_factory=dict)  # supply -> what an earlier loop keeps for it; none: all is made again
+    unmade: frozenset[int] = frozenset()  # values that nobody reads, since what they define has been kept
 
     # ---------------------------------------------------------------------------------------------- values
     def read(self, i: int, p: Mapping[str, int], vector: str) -> int:

@@ -10,6 +10,7 @@ from eqkir.cpu.context import Context, Lanes
 from eqkir.cpu.fragments import Fragment
 from eqkir.cpu.implementations import of_carry
 from eqkir.cpu.implementations.reductions import Accumulators
+from eqkir.cpu.kept import finish, keep, reserve
 from eqkir.cpu.model import BOOL, Statement
 from eqkir.program.abi import member_labels, parameter, step_parameter
 from eqkir.program.items import needed, reads
@@ -28,8 +29,9 @@ class _States:
 
     def __init__(self, k: Context, x: Loop) -> None:
         self.k, self.x = k, x
-        self.phis = [c for c in x.carries if c.op == "Phi"]
-        self.folds = [(c, of_carry(k, c, x)) for c in x.carries if c.op != "Phi"]
+        carries = [c for c in x.carries if c.id not in k.unmade]
+        self.phis = [c for c in carries if c.op == "Phi"]
+        self.folds = [(c, of_carry(k, c, x)) for c in carries if c.op != "Phi"]
         self.vars = {c.id: [k.b.var(self._part(c, c.inits[0], p)) for p in k.shape(c.id).points()] for c in self.phis}
         self.state = [f.start(k, c, x) for c, f in self.folds]
 
@@ -82,6 +84,8 @@ class _States:
         self.present()
         for (c, f), s in zip(self.folds, self.state, strict=True):
             f.finish(self.k, c, self.x, s)
+        for c in self.x.carries:
+            keep(self.k, c.id)
 
 
 def expand_loop(k: Context, x: Loop, block: Block) -> None:
@@ -89,8 +93,10 @@ def expand_loop(k: Context, x: Loop, block: Block) -> None:
     k.force(list(dict.fromkeys(reads(x))))
     for alias in sorted({k.program.abi.view(v).alias for v in written_by(x.body)}):
         k.force_class(alias)
+    around, k.sure = k.sure, -1
     with k.inside():
         (_while if x.cond >= 0 else _for)(k, x, block)
+    k.sure = around
 
 
 def written_by(items: tuple[Item, ...]) -> set[str]:
@@ -109,6 +115,7 @@ def _for(k: Context, x: Loop, block: Block) -> None:
     chunk, members = k.program.bindings[p] if p else 1, member_labels(x.label, k.program.axis)
     lanes = any(parameter(d) for d in (x.label, *members))
     states = _States(k, x)
+    reserve(k, x)
     extent = k.extent(x.axis)
     begin, end = _bounds(k, x, extent, chunk)
     part = k.cut if k.cut is not None and k.cut.loop is x else None
@@ -128,6 +135,7 @@ def _for(k: Context, x: Loop, block: Block) -> None:
             k.loops.append(x)
             block(k, x.body)
             states.advance()
+            finish(k, x)
             k.loops.pop()
 
     if part is None and k.hopes and not written_by(x.body) and (sure := states.hope()) >= 0:

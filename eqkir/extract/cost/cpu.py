@@ -34,9 +34,11 @@ from eqkir.cpu.expand import MAX_STATEMENTS, only_written
 from eqkir.cpu.forms import Form, form_of
 from eqkir.cpu.implementations import declarations
 from eqkir.cpu.instead import INSTEAD, avoided, read_instead
+from eqkir.cpu.kept import is_kept, wanted
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.cpu.memory import STREAMED
 from eqkir.extract.cost.cpu_instead import taken_instead
+from eqkir.extract.cost.cpu_kept import kept_by_phase
 from eqkir.extract.cost.cpu_runs import run_of
 from eqkir.extract.cost.cpu_tiles import Moved, Tiles, capacity
 from eqkir.extract.cost.model import Cost, Part
@@ -99,9 +101,11 @@ class _Segment:
         self.tiles = Tiles(program, s, shape, target, self.plan)
         self.written = only_written(program, s)
         self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
-        self.misfit, self.forms = "", dict[Form, None]()
+        self.kept, self.misfit = kept_by_phase(program, s, shape, self.plan is not None)
+        self.forms: dict[Form, None] = {}
         self.lengths: dict[int, float] = {}  # of each block without a loop inside: statements of its main part
-        self.avoided = [avoided(ph, program.axis) for ph in s.phases]
+        sources = [{i: v.source for i, v in held.items()} for held in self.kept]
+        self.avoided = [avoided(ph, program.axis, held) for ph, held in zip(s.phases, sources, strict=True)]
         self.supplied = self._supplied()
         self.filled = self._fill()
         for v in visits(shape, n, s):
@@ -109,6 +113,7 @@ class _Segment:
         for ph, layout in zip(s.phases, self.layouts, strict=True):
             self._spills(ph, layout, 1.0)
         self._held()
+        self.slots += sum(map(wanted, s.phases))  # the test between the bodies
         cores = min(float(target.cores), max(self.instances / self.tiles.side(), 1.0))
         clock = target.clock_hz / NS
         if max(self.lengths.values(), default=0.0) > LONG:
@@ -141,7 +146,7 @@ class _Segment:
                     walk(x.body, layout, n, x)
                 elif isinstance(x, Let) and x.op == "Supply" and x.attrs[0] in INSTEAD:
                     self.misfit = self.misfit if read_instead(layout.defs, self.program.axis, x) else f"no form {x.attrs[0]}"
-                elif isinstance(x, Let) and x.op == "Supply":
+                elif isinstance(x, Let) and x.op == "Supply" and not is_kept(x):
                     form = form_of(self.program, self.s, loop, x, layout.defs[x.args[0]]) if loop is not None else None
                     if form is None:
                         self.misfit = f"no form {x.attrs[0]}"
@@ -183,6 +188,7 @@ class _Segment:
         if isinstance(x, Let) and x.id in self.avoided[v.phase]:
             return
         bodies = 2.0 ** sum(parameter(t.label) is not None for t in v.loops) + 2.0  # main parts and tails; the end of an axis, any stride
+        bodies *= 2.0 if self.kept[v.phase] else 1.0
         each = (
             ACCESS_STATEMENTS
             if isinstance(x, Store) or x.op == "Load"
@@ -202,6 +208,9 @@ class _Segment:
             return
         if x.op == "Load":
             self._access(v, x.attrs[0], x.attrs[2], layout.along(x.id), x.args[2:], layout, False)
+        elif x.op == "Supply" and x.id in self.kept[v.phase]:  # by now from a near cache
+            self.loads += v.trips * self._parts(layout, self.kept[v.phase][x.id].source)
+            self.stores += v.trips * self._parts(layout, self.kept[v.phase][x.id].source)
         elif x.op not in FREE_ITEMS:
             self.slots += v.trips * self._slots(v, layout, x)
             if isinstance(x, Carry):
