@@ -90,6 +90,30 @@ def test_what_the_task_program_means_does_not_change(fn: str, axis: int) -> None
             assert same(y, wanted(fn, x, axis)), (m, n, seed)
 
 
+def nested(outer: str, inner: str) -> Kernel:
+    """Y[m] = an extreme over n of a sum or an extreme over k, or the other way round."""
+    k = Builder(f"{outer}_{inner}")
+    M, N, K = k.symbols("M", "N", "K")
+    X, Y = k.view("X", "in", "f32", (M, N, K)), k.view("Y", "out", "f32", (M,))
+    k.noalias(X, Y)
+    Y[:] = getattr(getattr(X[:, :, :], inner)(axis=2), outer)(axis=1)
+    return k.build()
+
+
+@pytest.mark.parametrize("outer, inner", [("max", "sum"), ("max", "max"), ("sum", "min"), ("min", "max")])
+def test_loops_inside_loops_hope_for_themselves(outer: str, inner: str) -> None:
+    t = expand(chain(nested(outer, inner), "mojo:x86-64-v4").program, 64, hopes=True)
+    assert verify(t) == []
+    r = np.random.default_rng(5)
+    for n in range(3):
+        x = r.integers(-4, 5, (3, 5, 70)).astype(np.float32)
+        for _ in range(n):
+            x[r.integers(3), r.integers(5), r.integers(70)] = np.nan
+        y = np.zeros(3, np.float32)
+        task_interp.run(t, {"X": Buffer.of(x), "Y": Buffer.of(y)}, {"M": 3, "N": 5, "K": 70})
+        assert np.array_equal(y, getattr(getattr(x, inner)(axis=2), outer)(axis=1), equal_nan=True)
+
+
 def test_without_care_a_nan_would_be_lost() -> None:
     """`Extreme` of a NaN is a number in the interpreter, so that a loop which is not repeated is found out."""
     f = function(Op(0, "Extreme", ("maximum",), (1, 2), Type("f32", 3)), "f32", lambda _: 0, {})
