@@ -16,7 +16,7 @@ from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
 from eqkir.cpu.blocking import Part, blocking, pieces
 from eqkir.cpu.builder import Builder
-from eqkir.cpu.context import Access, Context, Lanes
+from eqkir.cpu.context import Context, Flow, Lanes
 from eqkir.cpu.forms import Forms, expand_supply
 from eqkir.cpu.implementations import of_let
 from eqkir.cpu.instead import avoided
@@ -125,10 +125,10 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     b = Builder()
     digits: list[tuple[int, Expr]] = []
     layouts = [Layout(program, ph, machine.vector_bytes) for ph in segment.phases]
-    origins, passes = _origins(program, segment), _passes(segment)
+    origins, flows = _origins(program, segment), _flows(program, segment)
 
     def context(unit: bool, split: bool) -> Context:
-        k = Context(program, segment, b, layouts[0], unit, split, forms, passes=passes)
+        k = Context(program, segment, b, layouts[0], unit, split, forms, flows=flows)
         k.prefetch_bytes, k.ahead_bytes, k.next_bytes = machine.prefetch_bytes, machine.ahead_bytes, machine.next_bytes
         k.hopes = machine.hopes and unit and split
         return k
@@ -231,22 +231,20 @@ def _origins(program: Program, segment: Segment) -> list[dict[int, str]]:
     return out
 
 
-def _passes(segment: Segment) -> dict[Access, list[tuple[int, ...]]]:
-    """Of each load of a segment: the loops (ids) around it, once for each place."""
-    out: dict[Access, list[tuple[int, ...]]] = {}
+def _flows(program: Program, segment: Segment) -> dict[tuple[int, ...], tuple[Flow, ...]]:
+    """The different loads of a segment by the loops (ids) around them, in order."""
+    out: dict[tuple[int, ...], dict[Flow, None]] = {}
 
     def walk(items: tuple[Item, ...], around: tuple[int, ...]) -> None:
         for x in items:
             if isinstance(x, Let) and x.op == "Load":
-                places = out.setdefault((x.attrs[0], x.attrs[2]), [])
-                if around not in places:
-                    places.append(around)
+                out.setdefault(around, {})[Flow(x.attrs[0], x.attrs[2], program.lane_dims(x.dims), itemsize(x.dtype))] = None
             elif isinstance(x, Loop):
                 walk(x.body, (*around, id(x)))
 
     for ph in segment.phases:
         walk(ph, ())
-    return out
+    return {k: tuple(v) for k, v in out.items()}
 
 
 def _select(
