@@ -39,11 +39,12 @@ GRAIN = 1
 
 def expand(
     program: Program, vector_bytes: int = 32, stream_bytes: int = 0, prefetch_bytes: int = 0, ahead_bytes: int = 0,
-    next_bytes: int = 0,
+    next_bytes: int = 0, hopes: bool = False,
 ) -> TaskProgram:
     """The task program of a structured program, on a machine with vector registers of `vector_bytes`. Views of `stream_bytes` and more that
     a segment only writes are stored past the caches; loops that walk over rows fetch `prefetch_bytes` ahead, loads that go on along memory
-    `ahead_bytes`, second loads of what lies at most `next_bytes` before the next instance's fetch that (0: none of these).
+    `ahead_bytes`, second loads of what lies at most `next_bytes` before the next instance's fetch that (0: none of these). `hopes`: loops
+    of maxima and minima look for NaN beside these, and are repeated with care where there was one.
 
     Raises EqkirError: EQK-MOJ-STAGE for a legal program, EQK-MOJ-LARGE, EQK-MOJ-UNSUPPORTED.
     """
@@ -52,7 +53,7 @@ def expand(
     abi = program.abi
     resources = tuple(Resource(v.name, v.dtype, product(v.shape)) for v in abi.views if v.role == "workspace")
     forms = Forms(program)
-    machine = Machine(vector_bytes, stream_bytes, prefetch_bytes, ahead_bytes, next_bytes)
+    machine = Machine(vector_bytes, stream_bytes, prefetch_bytes, ahead_bytes, next_bytes, hopes)
     stages: tuple[tuple[Group, ...], ...] = (tuple(_group(program, s, machine, forms) for s in program.segments),)  # unordered
     if forms.groups:
         stages, resources = (tuple(forms.groups), *stages), (*resources, *forms.resources)
@@ -74,6 +75,7 @@ class Machine:
     prefetch_bytes: int = 0
     ahead_bytes: int = 0
     next_bytes: int = 0
+    hopes: bool = False
 
 
 def only_written(program: Program, segment: Segment) -> list[str]:
@@ -129,6 +131,7 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     def context(unit: bool, split: bool) -> Context:
         k = Context(program, segment, b, layouts[0], unit, split, forms, flows=loads, slack=left)
         k.prefetch_bytes, k.ahead_bytes, k.next_bytes = machine.prefetch_bytes, machine.ahead_bytes, machine.next_bytes
+        k.hopes = machine.hopes and unit and split
         return k
 
     first = context(True, True)
