@@ -94,7 +94,7 @@ class Checker:
             return replace(r, verdict="proved", method=proof.method, seconds=time.thread_time() - start)
         m = marked(rule, self.known)
         base = self.base(rule)
-        for support in ((), self.support(file, rule)):
+        for support in self.supports(file, rule):
             for s in self.subjects(file, rule, self.effort.draws):
                 if r.kernels >= self.effort.kernels or time.thread_time() - start > self.effort.seconds:
                     break
@@ -102,7 +102,7 @@ class Checker:
                 if r.verdict == "refuted":
                     r.seconds = time.thread_time() - start
                     return r
-            if r.kernels or not support and not self.support(file, rule):
+            if r.kernels:
                 break
         r.seconds = time.thread_time() - start
         if r.unordered is not None and not r.candidates:
@@ -118,7 +118,7 @@ class Checker:
         """The rule on one kernel alone."""
         m, s = marked(rule, self.known), Subject(kernel, permit)
         r = Result(rule.name, file.path, rule.line, "untested", "")
-        for support in ((), self.support(file, rule)):
+        for support in self.supports(file, rule):
             self._try(r, rule, s, m, self.base(rule), self.families(file, rule), support)
             if r.verdict == "refuted":
                 break
@@ -188,6 +188,13 @@ class Checker:
                     out.append(r.family)
         return tuple(dict.fromkeys(out))
 
+    def supports(self, file: RuleFile, rule: Rule) -> tuple[tuple[str, ...], ...]:
+        """Sets of rulesets to try it with, in order: none, then `support`. What a rule makes may have a realisation through other rules
+        alone; then it is tried with these from the start."""
+        beside = self.support(file, rule)
+        unrealised = heads([n for ast in rule.asts for n in ast.actions]) & {"Slice", "ISub", "ILSub"}
+        return (beside,) if beside and unrealised else ((), beside) if beside else ((),)
+
     def families(self, file: RuleFile, rule: Rule) -> list[str]:
         """Rulesets that act beside placement. Values need no tiles; what depends on labels does."""
         sorts = {x for ast in rule.asts for x in union_sorts(ast, self.known)}
@@ -212,8 +219,10 @@ def union_sorts(ast: Any, known: Any) -> set[str]:
 @cache
 def probes(permit: tuple[str, ...]) -> tuple[Subject, ...]:
     """The probe kernels, under permissions."""
+    from eqkir.authoring import probes_places, probes_values
     from eqkir.authoring.probes import PROBES
 
+    assert probes_places and probes_values  # importing them adds their kernels
     return tuple(Subject(k, permit) for k in PROBES)
 
 

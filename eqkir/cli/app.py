@@ -154,7 +154,10 @@ def show(
         target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor, seed=seed,
         check="none",
     )  # fmt: skip
-    raise typer.Exit(command.main(file, stage, kernel, options, command.Page(out, nodes, steps, times) if html else None, out))
+    page = command.Page(out, nodes, steps, times)
+    if not html:
+        command.of_page_alone(page)
+    raise typer.Exit(command.main(file, stage, kernel, options, page if html else None, out))
 
 
 @app.command()
