@@ -104,7 +104,12 @@ def two_phases(k: Builder) -> None:
     """A group of two phases beside a group of the same axes that depends on neither; before it and after it."""
     M, N = k.symbols("M", "N")
     X, U = k.view("X", "in", "f32", (M, N)), k.view("U", "in", "f32", (M,))
-    Y, R, S, T = k.view("Y", "out", "f32", (M, N)), k.view("R", "out", "f32", (M,)), k.view("S", "out", "f32", (M,)), k.view("T", "out", "f32", (M,))
+    Y, R, S, T = (
+        k.view("Y", "out", "f32", (M, N)),
+        k.view("R", "out", "f32", (M,)),
+        k.view("S", "out", "f32", (M,)),
+        k.view("T", "out", "f32", (M,)),
+    )
     k.noalias(X, U, Y, R, S, T)
     S[:] = U[:].exp()
     Y[:, :] = X[:, :] * 2.0
@@ -220,7 +225,12 @@ def stages_of_combines(k: Builder) -> None:
 def stages_of_contractions(k: Builder) -> None:
     """The same with contractions of fragments, one of which starts at an earlier sum."""
     M, N, K = k.symbols("M", "N", "K")
-    A, B, C, W = k.view("A", "in", "f16", (M, K)), k.view("B", "in", "f16", (K, N)), k.view("C", "in", "f32", (M, K)), k.view("W", "in", "f32", (K,))
+    A, B, C, W = (
+        k.view("A", "in", "f16", (M, K)),
+        k.view("B", "in", "f16", (K, N)),
+        k.view("C", "in", "f32", (M, K)),
+        k.view("W", "in", "f32", (K,)),
+    )
     Y, Z = k.view("Y", "out", "f32", (M, N)), k.view("Z", "out", "f32", (M, N))
     k.noalias(A, B, C, W, Y, Z)
     start = C[:, :].sum(axis=1, keepdims=True)
