@@ -10,6 +10,7 @@ from eqkir.authoring.grow import Grown, grow
 from eqkir.authoring.marked import marked, needs
 from eqkir.authoring.mutants import Mutant, mutants
 from eqkir.authoring.trial import Failure, Subject, Trial, judge_all
+from eqkir.authoring.unfold import unfolded
 from eqkir.authoring.witnesses import witnesses
 from eqkir.base.diagnostics import EqkirError
 from eqkir.rules.load import Rule, RuleFile
@@ -45,7 +46,7 @@ class Survey:
         if n not in self.grown:
             s = self.subjects[n]
             if needs(self.rule, self.c.known) <= s.operations:
-                m = marked(self.rule, self.c.known)
+                m = marked(self.rule, self.c.known, asts=self.c.asts(self.rule))
                 self.grown[n] = replace(
                     grow(s.abstract, m, self.c.base(self.rule), self.c.families(self.file, self.rule), self.support), graph=None
                 )
@@ -64,7 +65,7 @@ def surveys(c: Checker, file: RuleFile, rule: Rule) -> list[Survey]:
     the identities, which give values a second form."""
     from eqkir.authoring.check import probes
 
-    drawn = [Subject(k, file.permissions) for k in witnesses(rule, c.known, c.seed, DRAWS)]
+    drawn = [Subject(k, file.permissions) for r in unfolded(rule, c.files) for k in witnesses(r, c.known, c.seed, DRAWS)]
     subjects = [*reversed(probes(file.permissions)), *drawn]  # the latter probes are there for conditions
     out = [s for x in c.supports(file, rule) if (s := Survey(c, file, rule, subjects, x)).matches][:1]
     more = tuple(f for f in dict.fromkeys((*(out[0].support if out else c.support(file, rule)), BESIDE)) if f != rule.family)
@@ -90,7 +91,7 @@ def conditions(c: Checker, file: RuleFile, rule: Rule) -> Iterator[Verdict]:
 def _condition(c: Checker, file: RuleFile, survey: Survey, m: Mutant) -> Verdict:
     v = Verdict(m, "no difference", "no program that was tried has a further match")
     try:
-        mark = marked(m.rule, c.known)
+        mark = marked(m.rule, c.known, asts=c.asts(m.rule))
         wanted = needs(m.rule, c.known)
     except EqkirError as e:
         return Verdict(m, "binds", str(e)[:200])

@@ -24,6 +24,18 @@ def absorbed(k: Builder) -> None:
 
 
 @probe
+def integer_joins(k: Builder) -> None:
+    """a*b - c and c - a*b of integers, which have no fused multiply and add."""
+    M, N = k.symbols("M", "N")
+    A, B, C = (k.view(n, "in", "i32", (M, N)) for n in "ABC")
+    outs = [k.view(f"Y{i}", "out", "i32", (M, N)) for i in range(2)]
+    k.noalias(A, B, C, *outs)
+    a, b, c = A[:, :], B[:, :], C[:, :]
+    outs[0][:, :] = a * b - c
+    outs[1][:, :] = c - b * a
+
+
+@probe
 def tall_addend(k: Builder) -> None:
     """A contraction of vectors, plus a matrix: the addend has axes that the contraction lacks."""
     M, K = k.symbols("M", "K")
@@ -192,6 +204,6 @@ def gathered_attention(k: Builder) -> None:
     k.noalias(A, T, V, O)
     t = T[:]
     ok = (t >= 0) & (t < N)
-    a = A.load((k.indices(M)[:, None], t), valid=ok, fill=0.0) + (t * 2).cast("index").cast("f32")
+    a = A.load((k.indices(M)[:, None], t), valid=ok, fill=0.0) + (t.cast("index") + k.indices(N)).cast("f32")
     e, s = _weights(k, a)
     O[:, :] = k.contract(e, V.load((t[:, None], k.indices(D)), valid=ok[:, None], fill=0.0), [(1, 0)]) / s
