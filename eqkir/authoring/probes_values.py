@@ -47,14 +47,16 @@ def tall_addend(k: Builder) -> None:
 
 @probe
 def filled(k: Builder) -> None:
-    """Loads that are valid in part, beside what is loaded elsewhere."""
+    """Loads that are valid in part, beside another constant and beside what is loaded elsewhere."""
     M, N = k.symbols("M", "N")
-    X, U, Y = (k.view(n, r, "f32", (M, N)) for n, r in (("X", "in"), ("U", "in"), ("Y", "out")))
-    k.noalias(X, U, Y)
+    X, U = k.view("X", "in", "f32", (M, N)), k.view("U", "in", "f32", (M, N))
+    Y, Z = k.view("Y", "out", "f32", (M, N)), k.view("Z", "out", "f32", (M, N))
+    k.noalias(X, U, Y, Z)
     j = k.indices(N)
     seen = (j > 0) & (k.indices(M)[:, None] >= 0)
     before = X.load((k.indices(M)[:, None], j - 1), valid=seen, fill=1.0)
     Y[:, :] = k.where(seen, before, U[:, :])
+    Z[:, :] = k.where(seen, before, 7.0)
 
 
 @probe
