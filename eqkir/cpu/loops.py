@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from eqkir.cpu.context import Context, Lanes
 from eqkir.cpu.fragments import Fragment
 from eqkir.cpu.implementations import of_carry
-from eqkir.cpu.model import Statement
+from eqkir.cpu.implementations.reductions import Accumulators
+from eqkir.cpu.kept import finish, keep, reserve
+from eqkir.cpu.model import BOOL, Statement
 from eqkir.program.abi import member_labels, parameter, step_parameter
 from eqkir.program.items import needed, reads
 from eqkir.program.model import Carry, Item, Loop, Store
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     Block = Callable[[Context, tuple[Item, ...]], None]
 
 TOP = 2**63 - 1
+#: variables of a loop that may be written twice
+MAX_HOPES = 64
 
 
 class _States:
@@ -25,8 +29,9 @@ class _States:
 
     def __init__(self, k: Context, x: Loop) -> None:
         self.k, self.x = k, x
-        self.phis = [c for c in x.carries if c.op == "Phi"]
-        self.folds = [(c, of_carry(k, c, x)) for c in x.carries if c.op != "Phi"]
+        carries = [c for c in x.carries if c.id not in k.unmade]
+        self.phis = [c for c in carries if c.op == "Phi"]
+        self.folds = [(c, of_carry(k, c, x)) for c in carries if c.op != "Phi"]
         self.vars = {c.id: [k.b.var(self._part(c, c.inits[0], p)) for p in k.shape(c.id).points()] for c in self.phis}
         self.state = [f.start(k, c, x) for c, f in self.folds]
 
@@ -62,10 +67,25 @@ class _States:
         """All of them."""
         return [v for vs in (*self.vars.values(), *self.state) for v in vs]
 
+    def restart(self) -> None:
+        """What the variables started as."""
+        for v in self.variables:
+            self.k.b.set(v, self.k.b.inits[v])
+
+    def hope(self) -> int:
+        """The variable of `Context.sure`, where every carry is a maximum or minimum that can do with it; else -1."""
+        k = self.k
+        if self.phis or not self.folds or len(self.variables) > MAX_HOPES:
+            return -1
+        widths = {f.hopes(k, c, self.x) if isinstance(f, Accumulators) else 0 for c, f in self.folds}
+        return k.b.var(k.b.splat(k.b.const(True, "bool"), widths.pop())) if len(widths) == 1 and 0 not in widths else -1
+
     def finish(self) -> None:
         self.present()
         for (c, f), s in zip(self.folds, self.state, strict=True):
             f.finish(self.k, c, self.x, s)
+        for c in self.x.carries:
+            keep(self.k, c.id)
 
 
 def expand_loop(k: Context, x: Loop, block: Block) -> None:
@@ -73,8 +93,10 @@ def expand_loop(k: Context, x: Loop, block: Block) -> None:
     k.force(list(dict.fromkeys(reads(x))))
     for alias in sorted({k.program.abi.view(v).alias for v in written_by(x.body)}):
         k.force_class(alias)
+    around, k.sure = k.sure, -1
     with k.inside():
         (_while if x.cond >= 0 else _for)(k, x, block)
+    k.sure = around
 
 
 def written_by(items: tuple[Item, ...]) -> set[str]:
@@ -93,6 +115,7 @@ def _for(k: Context, x: Loop, block: Block) -> None:
     chunk, members = k.program.bindings[p] if p else 1, member_labels(x.label, k.program.axis)
     lanes = any(parameter(d) for d in (x.label, *members))
     states = _States(k, x)
+    reserve(k, x)
     extent = k.extent(x.axis)
     begin, end = _bounds(k, x, extent, chunk)
     part = k.cut if k.cut is not None and k.cut.loop is x else None
@@ -112,8 +135,29 @@ def _for(k: Context, x: Loop, block: Block) -> None:
             k.loops.append(x)
             block(k, x.body)
             states.advance()
+            finish(k, x)
             k.loops.pop()
 
+    if part is None and k.hopes and not written_by(x.body) and (sure := states.hope()) >= 0:
+        k.sure = sure
+        _steps(k, x, (begin, end), extent, chunk, lanes, body)
+        k.sure = -1
+        doubt = b.op("Un", ("not",), (b.get(sure),), b.types[sure])
+        with b.when(b.op("Any", (), (doubt,), BOOL)):
+            states.restart()
+            _steps(k, x, (begin, end), extent, chunk, lanes, body)
+    else:
+        _steps(k, x, (begin, end), extent, chunk, lanes, body)
+    if part is not None:
+        part.suspend(b, states.variables)
+    states.finish()
+
+
+def _steps(
+    k: Context, x: Loop, bounds: tuple[int, int], extent: int, chunk: int, lanes: bool, body: Callable[[int, bool], None]
+) -> None:
+    """The loop itself: whole chunks apart from the last one where these need no masks."""
+    b, (begin, end) = k.b, bounds
     exact = k.program.axis[x.axis].extent.value
     if not lanes or (exact is not None and exact % chunk == 0):
         with b.loop(begin, end) as it:
@@ -127,9 +171,6 @@ def _for(k: Context, x: Loop, block: Block) -> None:
             body(it, False)
         with b.loop(b.bin("maximum", begin, whole), end) as it:
             body(it, True)
-    if part is not None:
-        part.suspend(b, states.variables)
-    states.finish()
 
 
 def _bounds(k: Context, x: Loop, extent: int, chunk: int) -> tuple[int, int]:
