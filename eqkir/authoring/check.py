@@ -19,13 +19,14 @@ from eqkir.authoring.marked import Marked, marked, needs
 from eqkir.authoring.patterns import is_variable, pattern
 from eqkir.authoring.prove import Proof, contradiction, prove
 from eqkir.authoring.trial import Failure, Subject, Trial, try_rule
+from eqkir.authoring.unfold import unfolded
 from eqkir.authoring.witnesses import witnesses
 from eqkir.base.diagnostics import EqkirError
 from eqkir.kir.helpers import link
 from eqkir.kir.load import load_file
 from eqkir.kir.model import Kernel
 from eqkir.rules.load import PERMISSIONS, Rule, RuleFile, load_rules, signatures
-from eqkir.rules.sorts import SortCheck
+from eqkir.rules.sorts import RuleAst, SortCheck
 
 Verdict = Literal["proved", "tested", "refuted", "vacuous", "untested"]
 #: kinds of failure that refute on their own; candidates without a legal order are left out of a graph by every extractor
@@ -92,17 +93,19 @@ class Checker:
         proof: Proof | None = prove(rule, file, self.files, self.known) if proofs else None
         if proof and proof.holds:
             return replace(r, verdict="proved", method=proof.method, seconds=time.thread_time() - start)
-        m = marked(rule, self.known)
+        m = marked(rule, self.known, asts=self.asts(rule))
         base = self.base(rule)
-        for support in ((), self.support(file, rule)):
-            for s in self.subjects(file, rule, self.effort.draws):
+        for support in self.supports(file, rule):
+            for s, asked in self.asked(file, rule):
+                if asked and r.candidates:
+                    break
                 if r.kernels >= self.effort.kernels or time.thread_time() - start > self.effort.seconds:
                     break
                 self._try(r, rule, s, m, base, self.families(file, rule), support)
                 if r.verdict == "refuted":
                     r.seconds = time.thread_time() - start
                     return r
-            if r.kernels or not support and not self.support(file, rule):
+            if r.kernels:
                 break
         r.seconds = time.thread_time() - start
         if r.unordered is not None and not r.candidates:
@@ -116,9 +119,9 @@ class Checker:
 
     def check_on(self, file: RuleFile, rule: Rule, kernel: Kernel, permit: tuple[str, ...]) -> Result:
         """The rule on one kernel alone."""
-        m, s = marked(rule, self.known), Subject(kernel, permit)
+        m, s = marked(rule, self.known, asts=self.asts(rule)), Subject(kernel, permit)
         r = Result(rule.name, file.path, rule.line, "untested", "")
-        for support in ((), self.support(file, rule)):
+        for support in self.supports(file, rule):
             self._try(r, rule, s, m, self.base(rule), self.families(file, rule), support)
             if r.verdict == "refuted":
                 break
@@ -128,7 +131,7 @@ class Checker:
         e = self.effort
         t = try_rule(s, m, base, families, support, self.seed, e.selections, e.candidates)
         if m.forces and t.matches and not t.candidates and not t.failures:  # the new side holds the old one: both stay
-            m = marked(rule, self.known, force=False)
+            m = marked(rule, self.known, False, self.asts(rule))
             t = try_rule(s, m, base, families, support, self.seed, e.selections, e.candidates)
         if s.kernel.name != "witness":
             r.tried[s.kernel.name] = t
@@ -146,19 +149,27 @@ class Checker:
                 return
 
     # ------------------------------------------------------------------------------------------ what to try it on
+    def asked(self, file: RuleFile, rule: Rule) -> Iterator[tuple[Subject, bool]]:
+        """Kernels to try, those of the corpus (True) last."""
+        yield from ((s, False) for s in self.subjects(file, rule, self.effort.draws))
+        yield from ((s, True) for s in self.files_of_corpus(file, rule))
+
     def subjects(self, file: RuleFile, rule: Rule, draws: int) -> Iterator[Subject]:
         wanted = needs(rule, self.known)
         for s in probes(file.permissions):
             if wanted <= s.operations:
                 yield s
-        for k in witnesses(rule, self.known, self.seed, draws):
+        for k in (k for r in unfolded(rule, self.files) for k in witnesses(r, self.known, self.seed, draws)):
             s = Subject(k, file.permissions)
             try:
                 if wanted <= s.operations:
                     yield s
             except EqkirError:
                 continue
-        opened = 0
+
+    def files_of_corpus(self, file: RuleFile, rule: Rule) -> Iterator[Subject]:
+        """Kernels of the corpus that have what the query speaks of."""
+        wanted, opened = needs(rule, self.known), 0
         for path in self.corpus:
             if opened == self.effort.files:
                 return
@@ -166,6 +177,10 @@ class Checker:
                 if wanted <= s.operations:
                     opened += 1
                     yield s
+
+    def asts(self, rule: Rule) -> tuple[RuleAst, ...]:
+        """What is tried in a rule's place: relations of its left-hand side opened."""
+        return tuple(a for r in unfolded(rule, self.files) for a in r.asts)
 
     def base(self, rule: Rule) -> list[RuleFile]:
         """The files without the rule (and without other rules of its name)."""
@@ -187,6 +202,13 @@ class Checker:
                 if r.name != rule.name and r.family != "facts" and wanted & heads([n for ast in r.asts for n in ast.actions]):
                     out.append(r.family)
         return tuple(dict.fromkeys(out))
+
+    def supports(self, file: RuleFile, rule: Rule) -> tuple[tuple[str, ...], ...]:
+        """Sets of rulesets to try it with, in order: none, then `support`. What a rule makes may have a realisation through other rules
+        alone; then it is tried with these from the start."""
+        beside = self.support(file, rule)
+        unrealised = heads([n for ast in rule.asts for n in ast.actions]) & {"Slice", "ISub", "ILSub"}
+        return (beside,) if beside and unrealised else ((), beside) if beside else ((),)
 
     def families(self, file: RuleFile, rule: Rule) -> list[str]:
         """Rulesets that act beside placement. Values need no tiles; what depends on labels does."""
@@ -212,8 +234,10 @@ def union_sorts(ast: Any, known: Any) -> set[str]:
 @cache
 def probes(permit: tuple[str, ...]) -> tuple[Subject, ...]:
     """The probe kernels, under permissions."""
+    from eqkir.authoring import probes_places, probes_values
     from eqkir.authoring.probes import PROBES
 
+    assert probes_places and probes_values  # importing them adds their kernels
     return tuple(Subject(k, permit) for k in PROBES)
 
 

@@ -17,7 +17,7 @@ from eqkir.kir.model import Kernel
 from eqkir.rules.load import Rule, RuleFile
 
 #: seconds that a rule's job may take before its worker is ended
-SECONDS = 400.0
+SECONDS = 900.0
 #: bytes that its worker may have
 MEMORY = 6 << 30
 

@@ -6,6 +6,7 @@ model's. A rule that changes no graph, no cost and no choice anywhere is flagged
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from eqkir.rules.load import load_rules
 
 #: seconds that one kernel may take before it is left out
 SECONDS = 900.0
+#: one of each family of machines
+TARGETS = ("triton:nvidia-h200", "mojo:x86-64-v4-vnni")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class Job:
     options: Options
     rules: tuple[str, ...]  # these alone; empty for all
     alone: bool
+    count: bool = False  # matches only: no rule is left out
 
 
 def measure(job: Job) -> list[dict[str, Any]]:
@@ -49,9 +53,13 @@ def measure(job: Job) -> list[dict[str, Any]]:
             if job.rules and n not in job.rules:
                 continue
             row: dict[str, Any] = {
-                "kernel": k.name, "rule": n, "matches": matches[n], "enodes": whole.saturated.graph.enodes, "cost": whole.choice.cost.total,
+                "kernel": k.name, "target": job.options.target, "rule": n, "matches": matches[n],
+                "enodes": whole.saturated.graph.enodes, "cost": whole.choice.cost.total,
                 "seconds": round(whole.saturated.report.rule_seconds.get(n, 0.0), 6),
             }  # fmt: skip
+            if job.count:
+                out.append(row)
+                continue
             try:
                 less = c.without({n})
                 row |= {
@@ -68,36 +76,102 @@ def measure(job: Job) -> list[dict[str, Any]]:
     return out
 
 
-def impact(
-    kernels: Sequence[Path], options: Options, rules: Sequence[str] = (), alone: bool = False, jobs: int = 1
-) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is left out where. `kernels`: each rule is left out in so many of the kernels in which it matches (0: all of them), those with
+    the smallest graphs; where the choice is the same in all of these, in the others, too. `journal`: a file that keeps what was done, so
+    that a run that was ended goes on (of the same rules and kernels, which the caller sees to)."""
+
+    alone: bool = False
+    jobs: int = 1
+    kernels: int = 0
+    journal: Path | None = None
+
+
+def impact(files: Sequence[Path], options: Options, rules: Sequence[str] = (), plan: Plan | None = None) -> Iterator[dict[str, Any]]:
     """Rows of all kernels, as they are done; a kernel that took too long gives a row with its error."""
-    todo = [(Job(str(p), options, tuple(rules), alone),) for p in kernels]
-    for k, answer in pool.run("eqkir.authoring.impact:measure", todo, jobs, SECONDS):
+    plan = plan or Plan()
+    done = _journal(plan)
+    if not plan.kernels:
+        yield from _measured([Job(str(p), options, tuple(rules), plan.alone) for p in files], plan, done)
+        return
+    counted = list(_measured([Job(str(p), options, tuple(rules), plan.alone, True) for p in files], plan, done))
+    yield from counted
+    where: dict[str, list[tuple[int, str]]] = {}
+    for r in counted:
+        if r["rule"]:
+            where.setdefault(r["rule"], []).append((r["enodes"], r["file"]))
+    first, rest = ({n: sorted(set(w))[part] for n, w in where.items()} for part in (slice(plan.kernels), slice(plan.kernels, None)))
+    changed: set[str] = set()
+    for r in _measured(_left_out(first, options, plan), plan, done):
+        changed |= {r["rule"]} if r.get("choice_changed") else set()
+        yield r
+    yield from _measured(_left_out({n: w for n, w in rest.items() if n not in changed}, options, plan), plan, done)
+
+
+def _left_out(where: dict[str, list[tuple[int, str]]], options: Options, plan: Plan) -> list[Job]:
+    """One job a file, with the rules that are left out there."""
+    rules: dict[str, list[str]] = {}
+    for n, files in where.items():
+        for _, f in files:
+            rules.setdefault(f, []).append(n)
+    return [Job(f, options, tuple(sorted(ns)), plan.alone) for f, ns in sorted(rules.items())]
+
+
+def _key(job: Job) -> str:
+    return json.dumps([job.file, job.options.target, job.rules, job.alone, job.count])
+
+
+def _journal(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    if plan.journal is None or not plan.journal.is_file():
+        return {}
+    return {x["job"]: x["rows"] for x in map(json.loads, plan.journal.read_text().splitlines())}
+
+
+def _measured(todo: Sequence[Job], plan: Plan, done: dict[str, list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Rows of the jobs; those of `done` are not done again."""
+    yield from (r for j in todo for r in done.get(_key(j), ()))
+    left = [j for j in todo if _key(j) not in done]
+    for k, answer in pool.run("eqkir.authoring.impact:measure", [(j,) for j in left], plan.jobs, SECONDS):
         if isinstance(answer, pool.Failure):
-            yield {"kernel": kernels[k].stem, "rule": "", "error": f"{answer.kind}: {answer.message[:200]}"}
-        else:
-            yield from answer
+            answer = [{"kernel": Path(left[k].file).stem, "rule": "", "error": f"{answer.kind}: {answer.message[:200]}"}]
+        rows = [{**r, "file": left[k].file} for r in answer]
+        if plan.journal is not None:
+            with plan.journal.open("a") as stream:
+                stream.write(json.dumps({"job": _key(left[k]), "rows": rows}, sort_keys=True) + "\n")
+        yield from rows
 
 
-def summary(rows: Iterable[dict[str, Any]], options: Options, rules: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """One row a rule: kernels with a match, matches, how often the graph and the choice change, the mean ratio of e-nodes
-    and the largest ratio of costs without it; where it was measured (``--alone``), the least ratio of costs of it alone and of no rule."""
-    families = {
-        r.name: r.family for f in load_rules(options.rules, options.without, options.permit) for r in f.rules if r.family != "facts"
-    }
-    held: dict[str, list[dict[str, Any]]] = {n: [] for n in families if not rules or n in rules}
+def _machine(o: Options) -> str:
+    """The family of machines of a target."""
+    from eqkir.targets import CpuTarget, load_target
+
+    return "cpu" if o.provider == "mojo" and isinstance(load_target(o.target), CpuTarget) else "gpu"
+
+
+def summary(rows: Iterable[dict[str, Any]], options: Options | Sequence[Options], rules: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """One row a rule that one of `options` loads: kernels with a match, in how many of them it was left out, matches, how often the graph
+    and the choice change, the mean ratio of e-nodes and the largest ratio of costs without it; where it was measured (``--alone``), the
+    least ratio of costs of it alone and of no rule."""
+    every = [options] if isinstance(options, Options) else list(options)
+    loaded = [f for o in every for f in load_rules(o.rules, o.without, o.permit, _machine(o))]
+    families = {r.name: r.family for f in loaded for r in f.rules if r.family != "facts"}
+    found: dict[str, dict[tuple[str, str], dict[str, Any]]] = {n: {} for n in families if not rules or n in rules}
     for r in rows:
-        if r["rule"] in held and "cost_without" in r:
-            held[r["rule"]].append(r)
+        if r["rule"] in found:
+            key = r["target"], r["kernel"]
+            if key not in found[r["rule"]] or "cost_without" in r:
+                found[r["rule"]][key] = r
     out = []
-    for n, rs in held.items():
+    for n, by_kernel in found.items():
+        held = list(by_kernel.values())
+        rs = [r for r in held if "cost_without" in r]
         ratios = [(r["cost_without"] / r["cost"] if r["cost"] else 1.0, r["kernel"]) for r in rs]
         best = max(ratios, default=(1.0, ""))
         single = [r["cost_alone"] / r["cost_none"] if r["cost_none"] else 1.0 for r in rs if "cost_alone" in r]
         out.append({
-            "rule": n, "family": families[n], "kernels": len(rs), "matches": sum(r["matches"] for r in rs),
-            "seconds": round(sum(r["seconds"] for r in rs), 6),
+            "rule": n, "family": families[n], "kernels": len(held), "left_out": len(rs), "matches": sum(r["matches"] for r in held),
+            "seconds": round(sum(r["seconds"] for r in held), 6),
             "enodes_without": round(sum(r["enodes_without"] / r["enodes"] for r in rs) / len(rs), 4) if rs else 1.0,
             "graphs_changed": sum(r["graph_changed"] for r in rs),
             "choices_changed": sum(r["choice_changed"] for r in rs),

@@ -34,6 +34,7 @@ COLUMNS: tuple[Column, ...] = (
     ("rule", "rule", True, str),
     ("family", "family", True, str),
     ("kernels", "kernels with a match", False, str),
+    ("left_out", "left out in", False, str),
     ("matches", "matches", False, "{:,}".format),
     ("seconds", "ms in all", False, _milliseconds),
     ("graphs_changed", "graphs changed", False, str),
@@ -45,9 +46,10 @@ COLUMNS: tuple[Column, ...] = (
 ALONE: Column = ("alone", "cost of it alone, at least", False, _ratio)
 
 
-def page(table: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], kernels: int, options: Options) -> str:
+def page(table: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], kernels: int, options: Options | Sequence[Options]) -> str:
     """The page of `summary`'s table: rules that change something, by how much; then those that match and change nothing; then those
     without a match. `rows` are those of `impact`: kernels that were left out are named with their diagnosis."""
+    targets = ", ".join(o.target for o in ([options] if isinstance(options, Options) else options))
     columns = [*COLUMNS, ALONE] if any("alone" in r for r in table) else list(COLUMNS)
     key = lambda r: (-r["largest_cost_ratio"], -r["choices_changed"], -r["graphs_changed"], r["rule"])  # noqa: E731
     ordered = sorted(table, key=key)
@@ -70,7 +72,7 @@ def page(table: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], kernel
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Impact of rules</title><style>{STYLE}</style><h1>Impact of rules</h1>"
-        f"<p>{len(table)} rules, {kernels} KIR files, target {html.escape(options.target)}. Each rule is left out alone and the choice "
+        f"<p>{len(table)} rules, {kernels} KIR files, {html.escape(targets)}. Each rule is left out alone and the choice "
         "made again; costs are the model's, as multiples of the cost with all rules.</p>"
         f"{left}<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></html>\n"
     )
@@ -80,4 +82,4 @@ def _cell(row: dict[str, Any], column: Column) -> str:
     key, _, left, spell = column
     value = row.get(key)
     text = "" if value is None or (key not in ("rule", "family") and not row["matches"]) else spell(value)
-    return f'<td{" class=t" if left else ""}>{html.escape(text)}</td>'
+    return f"<td{' class=t' if left else ''}>{html.escape(text)}</td>"

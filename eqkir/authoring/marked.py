@@ -6,7 +6,7 @@ deleted, so that every candidate of the graph takes the new side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqkir.authoring.patterns import Term, is_variable, pattern
@@ -37,12 +37,12 @@ def write(t: Term) -> str:
     return f"({' '.join([str(t[0]), *map(write, t[1:])])})" if isinstance(t, tuple) else t
 
 
-def marked(rule: Rule, known: Mapping[str, Signature], force: bool = True) -> Marked:
-    """`force`: values are replaced and not only united."""
+def marked(rule: Rule, known: Mapping[str, Signature], force: bool = True, asts: Sequence[RuleAst] = ()) -> Marked:
+    """`force`: values are replaced and not only united. `asts`: what is tried in the rule's place (`eqkir.authoring.unfold`)."""
     out: list[str] = [f"(ruleset {RULESET})"]
     marks: dict[str, str] = {}
     forces = force
-    for i, ast in enumerate(rule.asts):
+    for i, ast in enumerate(asts or rule.asts):
         text, forced = _one(ast, known, force, f"{i}", out, marks)
         out.append(text)
         forces = forces and forced

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqkir.authoring.patterns import Pattern, Term, is_variable, pattern, subterms, variables
+from eqkir.authoring.unfold import unfolded
 from eqkir.base.diagnostics import fail, register
 from eqkir.rules.load import Rule, RuleFile
 from eqkir.rules.signatures import Signature
@@ -50,7 +51,7 @@ def prove(rule: Rule, file: RuleFile, files: Sequence[RuleFile], known: Mapping[
     """A proof that the rule holds, a refutation of it, or None where it is not of a kind that can be proved (or the time ran out)."""
     solver()
     found: Proof | None = None
-    for ast in rule.asts:
+    for ast in (ast for r in unfolded(rule, files) for ast in r.asts):
         one = _prove(ast, files, known)
         if one is None or not one.holds:
             return one

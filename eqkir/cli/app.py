@@ -154,7 +154,10 @@ def show(
         target=target, shapes=parse_shapes(shape or []), rules=rules, without=without, permit=permit, extractor=extractor, seed=seed,
         check="none",
     )  # fmt: skip
-    raise typer.Exit(command.main(file, stage, kernel, options, command.Page(out, nodes, steps, times) if html else None, out))
+    page = command.Page(out, nodes, steps, times)
+    if not html:
+        command.of_page_alone(page)
+    raise typer.Exit(command.main(file, stage, kernel, options, page if html else None, out))
 
 
 @app.command()
@@ -255,23 +258,35 @@ def rules_explain(
 @rules_app.command("impact")
 def rules_impact(
     corpus: Annotated[Path, typer.Option("--corpus", help="KIR files, or a folder of them")],
+    paths: Annotated[list[Path] | None, typer.Argument(help="rule files or folders; without one, every loaded rule")] = None,
     rule: Annotated[list[str] | None, typer.Option("--rule", metavar="NAME", help="this rule alone (repeatable)")] = None,
     alone: Annotated[bool, typer.Option("--alone", help="also each rule with none of the others")] = False,
+    kernels: Annotated[
+        int, typer.Option("--kernels", min=0, help="leave each rule out in so many kernels, 0 for all (more if none changes)")
+    ] = 0,
+    journal: Annotated[Path | None, typer.Option("--journal", help="keep what is done in this file, and go on from there")] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="write all rows to this JSON file")] = None,
     html: Annotated[Path | None, typer.Option("--html", help="write the report as one page")] = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
-    target: Target = "triton:nvidia-h200",
+    target: Annotated[list[str] | None, typer.Option("--target", help="provider:device (repeatable); without one, a GPU and a CPU")] = None,
     rules: Rules = None,
     without: Without = None,
     permit: Permit = None,
     json: AsJson = False,
 ) -> None:
-    """Measure what each rule changes: choice, cost, e-nodes, seconds. Exit status 1 when one changes nothing."""
+    """Measure what each rule changes: choice, cost, e-nodes, seconds. Exit status 1 when one changes nothing. Without --permit, all
+    permissions are granted, so that the rules that need one take part."""
+    from eqkir.authoring.impact import TARGETS, Plan
     from eqkir.cli import optimize as optimizing
     from eqkir.cli import rules as command
+    from eqkir.rules.load import PERMISSIONS
 
-    options = optimizing.options(target=target, shapes={}, rules=rules, without=without, permit=permit, check="none")
-    raise typer.Exit(command.impact(corpus, options, rule or [], alone, out, html, jobs, json))
+    granted = list(PERMISSIONS) if permit is None else permit
+    options = [
+        optimizing.options(target=t, shapes={}, rules=rules, without=without, permit=granted, check="none") for t in target or TARGETS
+    ]
+    plan = Plan(alone, jobs, kernels, journal)
+    raise typer.Exit(command.impact(corpus, paths or [], options, rule or [], plan, out, html, json))
 
 
 @rules_app.command("test")

@@ -129,14 +129,23 @@ def explain(file: Path, kernel: str | None, options: Options, out: Path | None, 
 
 
 def impact(
-    corpus: Path, options: Options, rules: Iterable[str], alone: bool, out: Path | None, page: Path | None, jobs: int, as_json: bool
-) -> int:
-    """What each rule changes in the kernels of a corpus; 1 when one changes nothing. Raises EqkirError."""
+    corpus: Path, paths: Iterable[Path], options: list[Options], rules: Iterable[str], plan: Any, out: Path | None, page: Path | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """What each rule (of the files `paths`) changes in the kernels of a corpus; 1 when one changes nothing. A rule whose choice the first
+    of `options` shows is not left out under the others. Raises EqkirError."""
     from eqkir.authoring import impact as measured
     from eqkir.authoring import impact_page
+    from eqkir.authoring.check import checked_files
 
-    files, names = _kernels(corpus), list(rules)
-    rows = sorted(measured.impact(files, options, names, alone, jobs), key=lambda r: (r["rule"], r["kernel"]))
+    given = list(paths)
+    names = list(rules) or ([r.name for f in checked_files(given)[1] for r in f.rules if r.family != "facts"] if given else [])
+    files = _kernels(corpus)
+    rows: list[dict[str, Any]] = []
+    for o in options:
+        open_rules = [r["rule"] for r in measured.summary(rows, options, names) if not r["choices_changed"]] if rows else names
+        rows += list(measured.impact(files, o, open_rules, plan))
+    rows.sort(key=lambda r: (r["rule"], r["kernel"]))
     table = measured.summary(rows, options, names)
     if out:
         out.write_text(json.dumps({"kernels": len(files), "rules": table, "rows": rows}, indent=1, sort_keys=True) + "\n")
@@ -148,7 +157,7 @@ def impact(
         else:
             effect = "NO EFFECT" if row["without_effect"] else f"{row['choices_changed']} choices, {row['graphs_changed']} graphs"
             best = f"; without it {row['largest_cost_ratio']:.3g} times the cost at {row['at']}" if row["at"] else ""
-            print(f"{row['rule']}: {row['matches']} matches in {row['kernels']} kernels; {effect}{best}")
+            print(f"{row['rule']}: {row['matches']} matches in {row['kernels']} kernels, left out in {row['left_out']}; {effect}{best}")
     return 1 if any(r["without_effect"] for r in table) else 0
 
 

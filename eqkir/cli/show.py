@@ -25,6 +25,14 @@ class Page:
     times: bool = False
 
 
+def of_page_alone(page: Page) -> None:
+    """Options that say something about a page, given without ``--html``. Raises EqkirError (EQK-RUN-USAGE)."""
+    given = [n for n, x in (("--nodes", page.nodes is not None), ("--no-steps", not page.steps), ("--times", page.times)) if x]
+    if given:
+        accepted = f"--stage egraph --html {' '.join(given)}"
+        raise fail(codes.USAGE, f"{', '.join(given)}: only a page (--html) has that", accepted=accepted, stage="options")
+
+
 def main(file: Path, stage: str, kernel: str | None, options: Options, page: Page | None = None, out: Path | None = None) -> int:
     """Print it, or write the page. Raises EqkirError; EQK-RUN-USAGE for a page of another stage, or a place for text."""
     if stage not in STAGES:

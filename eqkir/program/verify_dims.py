@@ -103,8 +103,16 @@ class Dims:
     def bound(self, i: Let | Carry, main: tuple[int, ...], inits: tuple[int, ...], label: str, at: str) -> None:
         if label not in self.of(main):
             self.say(f"no operand of {i.op} has the dimension {label}", at)
+        if i.op.startswith("Con") and i.attrs[0] == "mma":
+            self.matrix(i, main, label, at)
         self.same(i.dims, self.of(main) - {label}, i.op, at)
         self.within(inits, i.dims, i.op, at)
+
+    def matrix(self, i: Let | Carry, main: tuple[int, ...], label: str, at: str) -> None:
+        """The matrix unit takes fragments: lanes along the axis that is reduced, and along one of its own in either operand."""
+        a, b = (set(lane_labels(self.defs[x].dims)) for x in main)
+        if label not in a & b or not a - b or not b - a:
+            self.say(f"{i.op} on the matrix unit over {label} of {' '.join(sorted(a)) or '-'} and {' '.join(sorted(b)) or '-'}", at)
 
     def dot(self, i: Let, label: str, at: str) -> None:
         a, b, acc = (lane_labels(self.defs[x].dims) for x in i.args)

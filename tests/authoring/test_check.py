@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 from eqkir.authoring.check import Checker, Effort, Result, checked_files
 from eqkir.authoring.check_job import Job, run
+from eqkir.authoring.conditions import conditions
 from eqkir.authoring.prove import prove
+from eqkir.authoring.unfold import unfolded
 from eqkir.cli.app import app
 from eqkir.rules.load import PERMISSIONS, load_rules, signatures
 
@@ -101,3 +103,28 @@ def test_every_shipped_rule_is_proved_or_tested(name: str) -> None:
     file, rule = next((f, r) for f in files for r in f.rules if r.name == name)
     got = Checker(files, corpus).check(file, rule)
     assert got.verdict in ("proved", "tested"), got
+
+
+def test_a_left_hand_side_that_is_a_relation_is_opened() -> None:
+    files = load_rules(permit=PERMISSIONS)
+    rule = next(r for f in files for r in f.rules if r.name == "fma")
+    both = unfolded(rule, files)
+    assert [r.text.count("(consumer1 m v)") for r in both] == [1, 1] and "joins" not in both[0].text
+    assert '(Bin "add" m c)' in both[0].text and '(Bin "add" c m)' in both[1].text, "once for each definition"
+    plain = next(r for f in files for r in f.rules if r.name == "narrow-widen")
+    assert unfolded(plain, files) == [plain]
+
+
+@pytest.mark.parametrize(
+    ("name", "condition"),
+    [
+        ("fms", "(contracts d)"), ("contract-accumulate", "(= fy (set-intersect fy fg))"), ("scan-whole", "(lab c l)"),
+        ("pull-guarded-narrow", "(set-not-contains fr c)"), ("slice-contract", "(!= c x)"), ("approximate-exp2", "(approximates o)"),
+        ("contract-whole-matrix", "(matrix y c a b)"), ("accumulate-loop", "(< q k)"),
+    ],
+)  # fmt: skip
+def test_a_rule_less_a_condition_is_refuted(name: str, condition: str) -> None:
+    files = load_rules(permit=PERMISSIONS)
+    file, rule = next((f, r) for f in files for r in f.rules if r.name == name)
+    (got,) = [v for v in conditions(Checker(files), file, rule) if v.mutant.condition == condition]
+    assert got.verdict == "refuted" and got.result is not None and got.result.subject is not None, got

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from eqkir.authoring.explain import Explanation, explain, why, write
-from eqkir.authoring.impact import Job, measure, summary
+from eqkir.authoring.impact import TARGETS, Job, Plan, impact, measure, summary
 from eqkir.authoring.impact_page import page
 from eqkir.authoring.use import use
 from eqkir.driver.options import Options
@@ -46,7 +46,7 @@ def test_every_program_of_the_chain_replays(tmp_path: Path) -> None:
 
 
 def test_a_rule_that_does_not_fire_ends_at_a_fact() -> None:
-    facts = why(kernel("softmax_bf16"), Options(check="none"), "sum-of-products")
+    facts = why(kernel("sum_inner_f32"), Options(check="none"), "sum-of-products")
     assert facts[0].matches > 0 and facts[-1].matches == 0
     failed = next(f for f in facts if not f.matches)
     assert "mul" in failed.text, "there is a sum, and no product in it"
@@ -70,6 +70,20 @@ def test_impact_says_what_a_rule_changes_and_flags_what_changes_nothing(tmp_path
     assert table["reduce-lanes"]["alone"] <= 1 and table["reduce-lanes"]["enodes_without"] < 1
 
 
+def test_impact_leaves_a_rule_out_in_more_kernels_until_a_choice_changes_and_goes_on_from_its_journal(tmp_path: Path) -> None:
+    files = [CORPUS / f"{n}.json" for n in ("sum_inner_f32", "softmax_bf16")]
+    o, plan = Options(check="none"), Plan(kernels=1, journal=tmp_path / "journal")
+    rows = list(impact(files, o, ("reduce-lanes", "load-stream"), plan))
+    table = {r["rule"]: r for r in summary(rows, [o, Options(target=TARGETS[1], check="none")], ())}
+    assert table["reduce-lanes"]["kernels"] == 2 and table["reduce-lanes"]["choices_changed"] and table["reduce-lanes"]["left_out"] == 1
+    assert table["by-reduce-tree"]["kernels"] == 0, "rules of the other target are in the table"
+    assert table["load-stream"]["left_out"] == (1 if table["load-stream"]["choices_changed"] else 2)
+    lines = (tmp_path / "journal").read_text()
+    again = list(impact(files, o, ("reduce-lanes", "load-stream"), plan))
+    assert sorted(json.dumps(r, sort_keys=True) for r in again) == sorted(json.dumps(r, sort_keys=True) for r in rows)
+    assert (tmp_path / "journal").read_text() == lines, "nothing is done twice"
+
+
 def test_a_file_in_use_is_compared_with_the_reference(tmp_path: Path) -> None:
     right, wrong = tmp_path / "right.egg", Path(__file__).parents[1] / "rules" / "wrong" / "sum-is-maximum.egg"
     right.write_text(
@@ -79,5 +93,3 @@ def test_a_file_in_use_is_compared_with_the_reference(tmp_path: Path) -> None:
     assert row.ok and row.matches["commute"] > 0 and row.cases > 3
     rows = list(use(CORPUS / "sum_inner_f32.json", wrong, Options(check="none")))
     assert rows[0].matches["wrong-sum-is-maximum"] > 0 and (not rows[0].ok or not rows[0].changed)
-
-

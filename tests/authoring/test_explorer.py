@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from eqkir.authoring.explain import Choices
 from eqkir.authoring.explorer import View, contents
@@ -22,6 +23,7 @@ from eqkir.authoring.explorer_page import embedded, page
 from eqkir.authoring.explorer_text import LINES, Listings
 from eqkir.base.diagnostics import EqkirError
 from eqkir.cli import show
+from eqkir.cli.app import app
 from eqkir.driver.chain import Chain
 from eqkir.driver.options import Options
 from eqkir.driver.outcome import Outcome
@@ -216,3 +218,12 @@ def test_a_page_for_a_cpu_has_its_rules_and_reasons() -> None:
     assert d["choice"]["illegal"] and {*d["choice"]["illegal"], *(k for v in d["verdicts"] for k in v)} <= set(d["reasons"])
     assert any(r["family"] == "implement" and r["matches"] for r in d["rules"])
     assert {"implement"} <= {f.family for f in Choices(c.kernel, c.options).files}, "the chain of rules knows them, too"
+
+
+@pytest.mark.parametrize("given", ["--nodes 5", "--times", "--no-steps"])
+def test_an_option_of_the_page_without_a_page_is_a_usage_error(given: str) -> None:
+    got = CliRunner().invoke(app, ["show", str(CORPUS / "add_in_place.json"), *given.split()])
+    assert got.exit_code != 0 and isinstance(got.exception, EqkirError)
+    assert (
+        got.exception.diagnostics[0].code == "EQK-RUN-USAGE" and given.split()[0] in str(got.exception) and "--html" in str(got.exception)
+    )
