@@ -86,9 +86,7 @@ class Problem:
         if c not in known:
             ranks, first = self.ranks(row), self.first[c]
             finite = (self.weight[first : first + len(self.graph.classes[c]), row] < inf).tolist()
-            known[c] = [
-                j for j, n in enumerate(self.graph.classes[c]) if finite[j] and c not in n.kids and all(k in ranks for k in n.kids)
-            ]
+            known[c] = [j for j, n in enumerate(self.graph.classes[c]) if finite[j] and c not in n.kids and all(k in ranks for k in n.kids)]
         return known[c]
 
     def ranks(self, row: int) -> dict[int, int]:

@@ -81,8 +81,8 @@ class Saturated:
 REALISED = frozenset(n for n, r in ROWS.items() if r.sort in REALISED_SORTS)
 
 
-def _count(eg: Any) -> int:
-    return sum(len(f.rows) for n, f in eg.freeze().functions.items() if n in REALISED)
+def _count(engine: Any) -> int:
+    return sum(n for name, n in engine.sizes().items() if name in REALISED)
 
 
 def _growth(texts: Iterable[str]) -> int:
@@ -124,7 +124,7 @@ class _Run:
                 raise EqkirError(Diagnostic(E_EGG, str(e)[:2000], file=f.path, stage="rules")) from e
         self.growth = _growth([vocabulary(), *(c for f in self.files for c in f.commands)])
         engine.run("facts", saturate=True)
-        self.report.initial_enodes = self.most = _count(engine.egraph)
+        self.report.initial_enodes = self.most = _count(engine)
         return rows.root
 
     def note(self, run: Any) -> int:
@@ -144,7 +144,7 @@ class _Run:
         """Whether the realised e-nodes are within their limit. They are counted, which takes a copy of the e-graph, only where the matches
         since the last count could have made too many."""
         if self.most > self.limits.enodes:
-            self.most = _count(engine.egraph)
+            self.most = _count(engine)
         return self.most <= self.limits.enodes
 
     def step(self, engine: Any) -> tuple[bool, int]:
