@@ -35,7 +35,11 @@ GRAIN = 1
 
 
 def expand(
-    program: Program, vector_bytes: int = 32, stream_bytes: int = 0, prefetch_bytes: int = 0, ahead_bytes: int = 0,
+    program: Program,
+    vector_bytes: int = 32,
+    stream_bytes: int = 0,
+    prefetch_bytes: int = 0,
+    ahead_bytes: int = 0,
     next_bytes: int = 0,
 ) -> TaskProgram:
     """The task program of a structured program, on a machine with vector registers of `vector_bytes`. Views of `stream_bytes` and more that

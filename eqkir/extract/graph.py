@@ -47,6 +47,7 @@ class FrozenGraph:
     origins: list[str] = field(default_factory=list)  # of each class, for comments only
     #: class -> tokens of steering values that it realises (`eqkir.terms.steer`): all classes of one token must agree in their operations
     steer: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    derived: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what readers have found out about it, by name
 
     @property
     def enodes(self) -> int:

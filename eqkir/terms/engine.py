@@ -43,6 +43,7 @@ class Engine:
     def sizes(self) -> dict[str, int]:
         """Rows of every function, without a copy of the e-graph."""
         (found,) = self.egraph.run_program(*self.egraph.parse_program("(print-size)"))
+        assert isinstance(found, bindings.PrintAllFunctionsSize)
         return dict(found.sizes)
 
     def run(self, ruleset: str, *, saturate: bool = False) -> Any:

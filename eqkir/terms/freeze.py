@@ -17,6 +17,7 @@ from eqkir.terms.canonical import Flat, Numbered, Static, numbered, productive, 
 from eqkir.terms.engine import Engine
 
 Class = tuple[str, Any]
+Numbers = dict[Class, int]
 #: sorts of fields that are no operands
 SAID = ("L", "Path", "String", "i64", "IX", "IXL", "K")
 
@@ -131,10 +132,10 @@ class Reader:
             todo = rest
         return out
 
-    def flat(self) -> tuple[Flat, dict[Class, int]]:
+    def flat(self) -> tuple[Flat, Numbers]:
         """All realised e-nodes, and the number of every class by (sort, value). Without what is not complete yet: nodes with an index that
         still is to be substituted in."""
-        number: dict[Class, int] = {}
+        number: Numbers = {}
         of: dict[str, dict[Any, int]] = {}
         statics: dict[Static, int] = {}
         nodes: list[tuple[int, int, list[int]]] = []
