@@ -23,7 +23,7 @@ from eqkir.base.diagnostics import fail, register
 from eqkir.base.resources import version as own_version
 from eqkir.driver import pool
 from eqkir.driver.options import Options
-from eqkir.lab.cells import COLUMNS, KEY, Cell, failed
+from eqkir.lab.cells import COLUMNS, KEY, WHOLE, Cell, failed
 from eqkir.lab.instance import Source, sources
 
 PLAN = register(
@@ -110,7 +110,7 @@ def _known(plan: Plan) -> None:
     from eqkir.lab.costs import load_model
 
     for x in plan.extractors:
-        plain_extractor(x)
+        plain_extractor(x.removesuffix(WHOLE))
     for m in plan.cost_models:
         load_model(m, "")
 
