@@ -11,6 +11,7 @@ and equal sets (the same stores in other phases) have one *value*, and what is m
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from math import inf
 
 import numpy as np
@@ -20,6 +21,8 @@ from eqkir.extract.graph import ENode, Selection
 from eqkir.extract.labels import Bools, Floats
 from eqkir.extract.problem import Problem
 
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
 #: added to every weight inside a cycle of the e-graph, so that a cycle is never free
 EPSILON = 1e-9
 #: value of classes without a legal derivation under any row
@@ -41,11 +44,15 @@ class _Greedy:
         n = len(g.classes)
         self.best: list[Floats] = [self.never] * n
         self.own: list[Floats] = [np.zeros(self.nr)] * n  # weight of the chosen alternative itself (a segment: all of it)
-        self.sets: list[Bools] = [np.zeros((0, self.nr), bool)] * n  # rows of `below[c]`
+        self.nothing: Bytes = np.zeros((0, (self.nr + 7) // 8), np.uint8)
+        self.sets: list[Bytes] = [self.nothing] * n  # rows of `below[c]`, eight in a byte
         self.below: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * n  # weighted classes that may occur below c, ascending
         self.bits: list[int] = [0] * n  # the same as a bit set
+        self.kids = [ns[0].kids if len(ns) == 1 else tuple({k for m in ns for k in m.kids}) for ns in g.classes]
+        self.users = np.bincount([k for ks in self.kids for k in ks], minlength=n).tolist()  # that are not decided yet
         self.value = list(range(n))  # of a class: the first class of equal cost and equal set that is known to be one, or `NEVER`
-        self.made: dict[tuple[int, ...], int] = {}  # values of the operands -> value of a class that has nothing but them
+        #: values of several operands -> (value, set) of a class that has nothing but them
+        self.made: dict[tuple[int, ...], tuple[int, Ints, Bytes]] = {}
         self.found: dict[tuple[bytes, int, bytes], int] = {}  # what such a value is -> value
         self.unions: dict[tuple[int, ...], Floats] = {}
         self.free = (~p.weight.any(1)).tolist()  # e-nodes without weight under any row
@@ -63,7 +70,15 @@ class _Greedy:
                     self._cycle(comp)
                 else:
                     self._decide(comp[0])
+                    self._forget(comp[0])
         return self.picks
+
+    def _forget(self, c: int) -> None:
+        """Sets that nobody will ask for again, now that `c` is decided."""
+        for k in self.kids[c]:  # an operand that occurs twice counts twice
+            self.users[k] -= 1
+            if not self.users[k]:
+                self.sets[k] = self.nothing
 
     # ------------------------------------------------------------------------------------------------ one class
     def _usable(self, c: int) -> list[tuple[int, ENode]]:
@@ -105,8 +120,12 @@ class _Greedy:
         e = self.p.first[c] + j
         segment = e in self.p.scale
         free = bool(key) and self.free[e] and not segment
+        if free and len(key) == 1:
+            k = n.kids[0]
+            self._again(c, j, key[0], self.below[k], self.sets[k])
+            return
         if free and key in self.made:
-            self._again(c, j, self.made[key])
+            self._again(c, j, *self.made[key])
             return
         body = self._union_cost(tuple(dict.fromkeys(n.kids)))
         best = self.p.weight[e] + (self.p.scale[e] * body if segment else body)
@@ -120,13 +139,14 @@ class _Greedy:
         if self.share:
             self._keep_set(c, [n], self.columns[:1], self.columns, feasible, segment)
         if free:
-            known = self.found.setdefault((best.tobytes(), self.bits[c], self.sets[c].tobytes()), c)
-            self.made[key] = self.value[c] = known
+            mark = blake2b(self.sets[c].tobytes(), digest_size=20).digest()
+            self.value[c] = self.found.setdefault((best.tobytes(), self.bits[c], mark), c)
+            self.made[key] = self.value[c], self.below[c], self.sets[c]
 
-    def _again(self, c: int, j: int, value: int) -> None:
+    def _again(self, c: int, j: int, value: int, below: Ints, chosen: Bytes) -> None:
         """A class that adds nothing to operands of which `value` was made."""
-        self.value[c], self.best[c], self.own[c] = value, self.best[value], self.own[value]
-        self.bits[c], self.below[c], self.sets[c] = self.bits[value], self.below[value], self.sets[value]
+        self.value[c], self.best[c], self.own[c], self.bits[c] = value, self.best[value], self.none, self.bits[value]
+        self.below[c], self.sets[c] = below, chosen
         self.picks[c] = np.where(self.picks[value] >= 0, j, -1)
 
     def _totals(self, first: int, alts: list[tuple[int, ENode]]) -> Floats:
@@ -168,7 +188,8 @@ class _Greedy:
                 at = np.searchsorted(self.below[k], common)
                 at[at == len(self.below[k])] = 0
                 hit = self.below[k][at] == common
-                count += self.sets[k][at] if hit.all() else self.sets[k][at] & hit[:, None]
+                there = self._rows(self.sets[k][at])
+                count += there if hit.all() else there & hit[:, None]
         own = np.array([self.own[d] for d in common])
         extra = (np.maximum(count - 1, 0) * own).sum(0)
         return np.where(total < inf, total - extra, inf)
@@ -193,18 +214,22 @@ class _Greedy:
             bits |= self.bit[c]
         self.bits[c] = bits
         self.below[c] = below = self.heavy[_members(bits)]
-        s = np.zeros((len(below), self.nr), bool)
+        s = np.zeros((len(below), self.nothing.shape[1]), np.uint8)
         if not segment:
             for i, n in zip(used, nodes, strict=True):
-                rows = None if len(nodes) == 1 else i_best == i
+                rows = None if len(nodes) == 1 else np.packbits(i_best == i)
                 for k in dict.fromkeys(n.kids):
                     if not self.bits[k]:
                         continue
                     at = np.searchsorted(below, self.below[k])
                     s[at] |= self.sets[k] if rows is None else self.sets[k] & rows
         if self_in:
-            s[np.searchsorted(below, c)] = feasible
+            s[np.searchsorted(below, c)] = np.packbits(feasible)
         self.sets[c] = s
+
+    def _rows(self, packed: Bytes) -> Bytes:
+        """Eight rows in a byte as one in each."""
+        return np.unpackbits(packed, axis=1, count=self.nr)
 
     # ------------------------------------------------------------------------------------------------ cycles
     def _cycle(self, comp: list[int]) -> None:
@@ -246,15 +271,15 @@ class _Greedy:
                 w = np.where(picks[c] == j, self.p.weight[self.p.first[c] + j], w)
             self.own[c] = w
             self.bits[c], self.below[c] = bits, below
-            self.sets[c] = np.zeros((len(below), self.nr), bool)
-            self.sets[c][np.searchsorted(below, c)] = feasible
+            self.sets[c] = np.zeros((len(below), self.nothing.shape[1]), np.uint8)
+            self.sets[c][np.searchsorted(below, c)] = np.packbits(feasible)
         changed = True
         while changed:
             changed = False
             for c in comp:
                 s = self.sets[c].copy()
                 for j in np.unique(picks[c][picks[c] >= 0]):
-                    rows = picks[c] == j
+                    rows = np.packbits(picks[c] == j)
                     for k in dict.fromkeys(self.p.graph.classes[c][j].kids):
                         s[np.searchsorted(below, self.below[k])] |= self.sets[k] & rows
                 if (s != self.sets[c]).any():
@@ -262,7 +287,7 @@ class _Greedy:
                     changed = True
         own = np.array([self.own[d] for d in below])
         for c in comp:
-            self.best[c] = np.where(picks[c] >= 0, (self.sets[c] * own).sum(0), inf)
+            self.best[c] = np.where(picks[c] >= 0, (self._rows(self.sets[c]) * own).sum(0), inf)
 
 
 def _members(bits: int) -> NDArray[np.int64]:
