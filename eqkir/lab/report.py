@@ -161,13 +161,18 @@ def _more(folder: Path, out: Path) -> Iterable[str]:
         yield _figure(out, "correlation", "Cost and measured time", series, Axis("cost", True), Axis("measured ms", True))
     if rows := read(folder / "scaling.csv"):
         from eqkir.lab.scaling import table_of as scaling_table
-        from eqkir.lab.scaling import taken
+        from eqkir.lab.scaling import variation_of
 
         names = sorted({r["what"] for r in rows})
-        series = [Series(n, [(float(r["enodes"]), taken(r), r["kernel"]) for r in rows if r["what"] == n and r["enodes"]]) for n in names]
-        yield _figure(out, "growth", "Growing e-graphs", series, Axis("e-nodes", True), Axis("seconds", True))
-        head, lines = scaling_table(rows)
-        yield table(head, [[escape(c) for c in r] for r in lines])
+        grown = [r for r in rows if r["study"] == "length" and r["enodes"]]
+        for name, title, column in (
+            ("growth", "Growing e-graphs: time", "cpu_seconds"),
+            ("memory", "Growing e-graphs: memory", "peak_bytes"),
+        ):
+            series = [Series(n, [(float(r["enodes"]), float(r[column] or 0), r["kernel"]) for r in grown if r["what"] == n]) for n in names]
+            yield _figure(out, name, title, series, Axis("e-nodes", True), Axis(column.replace("_", " "), True))
+        for head, lines in (scaling_table(rows), variation_of(rows)):
+            yield table(head, [[escape(c) for c in r] for r in lines]) if lines else ""
 
 
 def _groups(found: list[Group], instances: dict[str, dict[str, str]]) -> str:

@@ -69,6 +69,8 @@ class Report:
     matches: dict[str, int] = field(default_factory=dict)
     rule_seconds: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of the worker
+    peak_bytes: int = 0  # of the worker, resident
     rounds: list[Round] = field(default_factory=list)
 
 
@@ -172,6 +174,7 @@ class _Run:
     def finish(self, stop: Stop, started: float, message: str = "") -> Report:
         r = self.report
         r.stop, r.message, r.seconds = stop, message, time.perf_counter() - started
+        r.cpu_seconds, r.peak_bytes = time.process_time(), 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         r.reproducible = stop not in ("seconds", "memory", "killed")
         known = {r_.name for f in self.files for r_ in f.rules}
         r.matches = {n: self.matches.get(n, 0) for n in sorted(known)}
