@@ -329,11 +329,12 @@ def experiment_run(
 def experiment_report(
     folder: Annotated[Path, typer.Argument(help="folder of an experiment")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="write here instead of to FOLDER/report")] = None,
+    parquet: Annotated[bool, typer.Option("--parquet", help="write the tables as Parquet, too (extra parquet)")] = False,
 ) -> None:
     """Write an offline report: tables, plots (SVG), and the rows behind them."""
     from eqkir.cli import experiment as command
 
-    raise typer.Exit(command.report(folder, out))
+    raise typer.Exit(command.report(folder, out, parquet))
 
 
 @experiment_app.command("list")

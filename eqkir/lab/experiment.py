@@ -8,6 +8,7 @@ of the folder must be the same or larger.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import platform
@@ -154,11 +155,19 @@ def machine() -> dict[str, Any]:
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """The rows of a table; none where it is not there. A last line that was cut off is left out."""
+    """The rows of a table, or of its compressed copy; none where it is not there. A last line that was cut off is left out."""
+    unpack(path)
     if not path.exists():
         return []
     with path.open(newline="") as f:
         return [r for r in csv.DictReader(f) if None not in r.values()]
+
+
+def unpack(path: Path) -> None:
+    """Write a table that is there as ``<name>.csv.gz`` only."""
+    packed = path.with_name(path.name + ".gz")
+    if not path.exists() and packed.exists():
+        path.write_bytes(gzip.decompress(packed.read_bytes()))
 
 
 def _append(path: Path, columns: tuple[str, ...], row: dict[str, Any]) -> None:

@@ -13,8 +13,8 @@ from html import escape
 from math import inf
 from pathlib import Path
 
-from eqkir.lab.experiment import read
-from eqkir.lab.figures import Group, default_claim, exponent, groups, summaries
+from eqkir.lab.experiment import read, unpack
+from eqkir.lab.figures import Group, default_claim, exponent, groups, kinds, summaries
 from eqkir.lab.markdown import extractor_table, group_table, percent
 from eqkir.lab.svg import Axis, Series, plot
 
@@ -32,6 +32,7 @@ def write_report(folder: Path, out: Path) -> Path:
     found = groups(rows)
     instances = {r["instance"]: r for r in read(folder / "instances.csv")}
     for name in ("cells.csv", "instances.csv", "manifest.json", "correlation.csv", "scaling.csv"):
+        unpack(folder / name)
         if (folder / name).exists():
             shutil.copyfile(folder / name, out / name)
     body = [_head(folder, found), _summary(found), *_plots(found, out), _claim(found, instances), *_more(folder, out)]
@@ -39,7 +40,8 @@ def write_report(folder: Path, out: Path) -> Path:
     _page(out / "groups.html", "Costs by instance", [_groups(found, instances)])
     _page(out / "cells.html", "All rows", [_cells(rows)])
     names = sorted({c.extractor for g in found for c in g.cells})
-    (out / "tables.md").write_text(f"{extractor_table(found)}\n{group_table(found, names)}")
+    parts = "\n".join(f"### {title}\n\n{extractor_table(part)}" for title, part in kinds(found))
+    (out / "tables.md").write_text(f"{parts}\n{group_table(found, names)}")
     return out / "index.html"
 
 
@@ -83,27 +85,13 @@ def _summary(found: list[Group]) -> str:
         "CPU s (geo. mean)",
     ]
     out = ["<h2>Extractors</h2>"]
-    for kind in ("kernel", "plain"):
-        part = [g for g in found if g.kind == kind]
-        if not part:
-            continue
-        out.append(f"<h3>{'Kernels' if kind == 'kernel' else 'Plain e-graphs'} ({len(part)} groups)</h3>")
+    for title, part in kinds(found):
+        out.append(f"<h3>{escape(title)} ({len(part)} groups, {sum(g.closed for g in part)} proved)</h3>")
         rows = []
         for s in summaries(part):
             status = ", ".join(f"{v} {k}" for k, v in s.status.items())
-            rows.append(
-                (
-                    escape(s.extractor),
-                    str(s.cells),
-                    escape(status),
-                    percent(s.at_best),
-                    percent(s.within),
-                    percent(s.median_gap),
-                    percent(s.tail_gap),
-                    percent(s.worst_gap),
-                    f"{s.seconds:.2g}",
-                )  # fmt: skip
-            )
+            figures = [percent(x) for x in (s.at_best, s.within, s.median_gap, s.tail_gap, s.worst_gap)]
+            rows.append((escape(s.extractor), str(s.cells), escape(status), *figures, f"{s.seconds:.2g}"))
         out.append(table(head, rows))
     return "\n".join(out)
 

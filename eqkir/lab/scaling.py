@@ -92,8 +92,10 @@ def study(
             w.writerows({c: r.get(c, "") for c in COLUMNS} for _, r in sorted(done.items()))
 
     with ThreadPoolExecutor(max_workers=max(1, jobs)) as many:
-        first = list({p.name: p for p in found}.values())
-        list(many.map(lambda p: measure(p, "saturation"), first))
+        first: dict[str, Point] = {}
+        for p in found:
+            first.setdefault(p.name, p)
+        list(many.map(lambda p: measure(p, "saturation"), first.values()))
         saturated = [p for p in found if (folder / f"{p.name}.graph").exists()]
         list(many.map(lambda t: measure(*t), [(p, x) for p in saturated for x in ("weights", *extractors)]))
     return len(done)
