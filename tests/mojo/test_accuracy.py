@@ -18,12 +18,15 @@ from eqkir.emit.mojo.build import Built, Module, build
 from eqkir.emit.mojo.library import needed
 from eqkir.kir.floats import FUNCTIONS, ulp
 from eqkir.kir.interval_functions import LGAMMA_NEAR_ZERO, TRIG_LIMIT, TRIGONOMETRIC, ULPS
+from eqkir.runtime.machine import features
 from tests.mojo.opsuite import Case, Suite
 
 pytestmark = [pytest.mark.compile, pytest.mark.skipif(not toolchain.available(), reason="no Mojo compiler")]
 Array = np.ndarray[Any, Any]
 #: functions of f32 that are the rounded function of f64: a sweep that takes the latter for the truth would compare them with themselves
 ROUNDED = tuple(f for f in ops.FUNCTIONS if f"eqk_{f}_f64" in needed({f"eqk_{f}_f32"}))
+#: functions of f32 whose pieces are looked up where the machine has the permutation; others have polynomials instead
+TABULATED = tuple(f for f in ops.FUNCTIONS if any(h.startswith("eqk_t_") for h in needed({f"eqk_{f}_f32"})))
 PRECISE = {
     "erf": mp.erf, "erfc": mp.erfc, "i0": lambda x: mp.besseli(0, x),
     "lgamma": lambda x: mp.inf if x <= 0 and x == mp.floor(x) else mp.re(mp.loggamma(x)),
@@ -43,6 +46,14 @@ ENDS = {
 @pytest.fixture(scope="module")
 def suite() -> Suite:
     return Suite(CASES, size=40)
+
+
+@pytest.fixture(scope="module")
+def older() -> Suite:
+    """The functions without tables."""
+    if not {"avx2", "fma", "f16c", "bmi2"} <= (features() or frozenset()):
+        pytest.skip("no x86-64-v3")
+    return Suite([c for c in CASES if c.dtype == "f32" and c.attrs[0] in TABULATED], cpu="x86-64-v3")
 
 
 def truth(fn: str, x: Array) -> Array:
@@ -102,6 +113,19 @@ def errors(fn: str, x: Array, got: Array, dtype: str) -> Array:
         return np.where((np.abs(got) == top) & np.isinf(near) | np.isinf(got) & close, 0.0, out)
 
 
+def ends(suite: Suite, fn: str, dtype: str) -> None:
+    """The values of `ENDS`, NaN, and f(x) = x of the smallest numbers where that is so to first order."""
+    case, t = Case("Un", (fn,), (dtype,), dtype), NUMPY[dtype]
+    x = np.array([0.0, -0.0, INF, -INF, NAN], t)
+    got = suite.run(case, x)
+    want = np.array([*ENDS[fn], NAN], t)
+    assert np.array_equal(got, want, equal_nan=True), (x, got, want)
+    assert np.array_equal(np.signbit(got[:4][want[:4] == 0]), np.signbit(want[:4][want[:4] == 0]))
+    if ENDS[fn][:2] == (0.0, -0.0) and fn != "erf":
+        tiny = np.arange(1, 200, dtype=f"u{t.itemsize}").view(t)
+        assert np.array_equal(suite.run(case, tiny), tiny) and np.array_equal(suite.run(case, -tiny), -tiny)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_function_is_as_accurate_as_promised(suite: Suite, case: Case) -> None:
     fn, dtype = case.attrs[0], case.dtype
@@ -112,17 +136,26 @@ def test_a_function_is_as_accurate_as_promised(suite: Suite, case: Case) -> None
     assert e[worst] <= 1, (x[worst], got[worst])
 
 
+@pytest.mark.parametrize("fn", TABULATED)
+def test_polynomials_are_as_accurate_as_promised_where_there_is_no_permutation(older: Suite, fn: str) -> None:
+    x = inputs(fn, "f32")
+    e = errors(fn, x, older.run(Case("Un", (fn,), ("f32",), "f32"), x), "f32")
+    worst = int(np.argmax(e))
+    assert e[worst] <= 1, x[worst]
+    ends(older, fn, "f32")
+
+
+@pytest.mark.parametrize("fn", ["erf", "tanh"])
+def test_nothing_exceeds_one(suite: Suite, fn: str) -> None:
+    lo, hi = (int(np.float32(v).view(np.uint32)) for v in (2, 12))
+    x = np.arange(lo, hi, 3, dtype=np.uint32).view(np.float32)
+    y = suite.run(Case("Un", (fn,), ("f32",), "f32"), x)
+    assert y.max() == 1 and (y > 0.96).all()
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_ends_and_subnormal_numbers(suite: Suite, case: Case) -> None:
-    fn, t = case.attrs[0], NUMPY[case.dtype]
-    x = np.array([0.0, -0.0, INF, -INF, NAN], t)
-    got = suite.run(case, x)
-    want = np.array([*ENDS[fn], NAN], t)
-    assert np.array_equal(got, want, equal_nan=True), (x, got, want)
-    assert np.array_equal(np.signbit(got[:4][want[:4] == 0]), np.signbit(want[:4][want[:4] == 0]))
-    if ENDS[fn][:2] == (0.0, -0.0) and fn != "erf":  # f(x) = x to first order
-        tiny = np.arange(1, 200, dtype=f"u{t.itemsize}").view(t)
-        assert np.array_equal(suite.run(case, tiny), tiny) and np.array_equal(suite.run(case, -tiny), -tiny)
+    ends(suite, case.attrs[0], case.dtype)
 
 
 #: of operands with bits lo … hi - 1, the largest error over the limit, and how many results are NaN or infinite where they should not be:
@@ -236,5 +269,11 @@ def test_all_of_f32(sweeps: dict[str, Any], suite: Suite, fn: str) -> None:
 
 def test_the_polynomials_are_those_of_their_tool() -> None:
     from tools.polynomials import TARGET, source
+
+    assert TARGET.read_text(encoding="utf-8") == source()
+
+
+def test_the_tables_are_those_of_their_tool() -> None:
+    from tools.tables import TARGET, source
 
     assert TARGET.read_text(encoding="utf-8") == source()

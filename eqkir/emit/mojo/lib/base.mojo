@@ -80,14 +80,45 @@ def eqk_sqrt[D: DType, W: Int](a: SIMD[D, W]) -> SIMD[D, W]:
     return llvm_intrinsic["llvm.sqrt", SIMD[D, W], has_side_effect=False](a)
 
 
+# The greater (code 5) or the lesser (code 4) of two numbers by the instruction of AVX512-DQ, which knows the sign of a zero. Of a NaN and a
+# number it gives the number if the NaN is quiet.
+@always_inline
+def eqk_range[D: DType, W: Int, code: Int](a: SIMD[D, W], b: SIMD[D, W]) -> SIMD[D, W]:
+    comptime T = SIMD[D, W]
+    comptime bytes = W * size_of[Scalar[D]]()
+    comptime if bytes > 64:
+        comptime H = W // 2
+        var out = a.insert[offset=0](eqk_range[D, H, code](a.slice[H](), b.slice[H]()))
+        return out.insert[offset=H](eqk_range[D, H, code](a.slice[H, offset=H](), b.slice[H, offset=H]()))
+    elif D == DType.float32 and bytes == 64:
+        return llvm_intrinsic["llvm.x86.avx512.mask.range.ps.512", T, has_side_effect=False](a, b, Int32(code), a, Int16(-1), Int32(4))
+    elif D == DType.float32 and bytes == 32:
+        return llvm_intrinsic["llvm.x86.avx512.mask.range.ps.256", T, has_side_effect=False](a, b, Int32(code), a, Int8(-1))
+    elif D == DType.float32:
+        return llvm_intrinsic["llvm.x86.avx512.mask.range.ps.128", T, has_side_effect=False](a, b, Int32(code), a, Int8(-1))
+    elif bytes == 64:
+        return llvm_intrinsic["llvm.x86.avx512.mask.range.pd.512", T, has_side_effect=False](a, b, Int32(code), a, Int8(-1), Int32(4))
+    elif bytes == 32:
+        return llvm_intrinsic["llvm.x86.avx512.mask.range.pd.256", T, has_side_effect=False](a, b, Int32(code), a, Int8(-1))
+    else:
+        return llvm_intrinsic["llvm.x86.avx512.mask.range.pd.128", T, has_side_effect=False](a, b, Int32(code), a, Int8(-1))
+
+
+# A sum with a NaN is a NaN: one comparison and an addition under its mask.
 @always_inline
 def eqk_maximum[D: DType, W: Int](a: SIMD[D, W], b: SIMD[D, W]) -> SIMD[D, W]:
-    return llvm_intrinsic["llvm.maximum", SIMD[D, W], has_side_effect=False](a, b)
+    comptime if CompilationTarget._has_feature["avx512dq"]() and W * size_of[Scalar[D]]() >= 16:
+        return (a.eq(a) & b.eq(b)).select(eqk_range[D, W, 5](a, b), a + b)
+    else:
+        return llvm_intrinsic["llvm.maximum", SIMD[D, W], has_side_effect=False](a, b)
 
 
 @always_inline
 def eqk_minimum[D: DType, W: Int](a: SIMD[D, W], b: SIMD[D, W]) -> SIMD[D, W]:
-    return llvm_intrinsic["llvm.minimum", SIMD[D, W], has_side_effect=False](a, b)
+    comptime if CompilationTarget._has_feature["avx512dq"]() and W * size_of[Scalar[D]]() >= 16:
+        return (a.eq(a) & b.eq(b)).select(eqk_range[D, W, 4](a, b), a + b)
+    else:
+        return llvm_intrinsic["llvm.minimum", SIMD[D, W], has_side_effect=False](a, b)
 
 
 @always_inline
@@ -145,13 +176,53 @@ def eqk_wide_bf16[W: Int](a: SIMD[DType.bfloat16, W]) -> SIMD[DType.float32, W]:
     return bitcast[DType.float32, W](bitcast[DType.uint16, W](a).cast[DType.uint32]() << 16)
 
 
-# To nearest even by integers: the instruction of AVX512-BF16 flushes subnormal numbers.
+# To nearest even by integers.
+@always_inline
+def eqk_rounded_bf16[W: Int](a: SIMD[DType.float32, W]) -> SIMD[DType.bfloat16, W]:
+    var u = bitcast[DType.uint32, W](a)
+    var r = a.eq(a).select(u + (((u >> 16) & 1) + 0x7FFF), u | 0x400000)
+    return bitcast[DType.bfloat16, W]((r >> 16).cast[DType.uint16]())
+
+
+# The instruction of AVX512-BF16, which takes subnormal numbers for zeros.
+@always_inline
+def eqk_flushed_bf16[W: Int](a: SIMD[DType.float32, W]) -> SIMD[DType.bfloat16, W]:
+    comptime T = SIMD[DType.bfloat16, W]
+    comptime if W > 32:
+        comptime H = W // 2
+        var out = T().insert[offset=0](eqk_flushed_bf16[H](a.slice[H]()))
+        return out.insert[offset=H](eqk_flushed_bf16[H](a.slice[H, offset=H]()))
+    elif W == 32:
+        return llvm_intrinsic["llvm.x86.avx512bf16.cvtne2ps2bf16.512", T, has_side_effect=False](a.slice[16, offset=16](), a.slice[16]())
+    elif W == 16:
+        return llvm_intrinsic["llvm.x86.avx512bf16.cvtneps2bf16.512", T, has_side_effect=False](a)
+    else:
+        return llvm_intrinsic["llvm.x86.avx512bf16.cvtneps2bf16.256", T, has_side_effect=False](a)
+
+
+# Which numbers are subnormal.
+@always_inline
+def eqk_subnormal_f32[W: Int](a: SIMD[DType.float32, W]) -> SIMD[DType.bool, W]:
+    comptime T = SIMD[DType.bool, W]
+    comptime if W > 16:
+        comptime H = W // 2
+        var out = T(fill=False).insert[offset=0](eqk_subnormal_f32[H](a.slice[H]()))
+        return out.insert[offset=H](eqk_subnormal_f32[H](a.slice[H, offset=H]()))
+    elif W == 16:
+        return llvm_intrinsic["llvm.x86.avx512.fpclass.ps.512", T, has_side_effect=False](a, Int32(32))
+    else:
+        return llvm_intrinsic["llvm.x86.avx512.fpclass.ps.256", T, has_side_effect=False](a, Int32(32))
+
+
+# To nearest even, by the instruction where there is one and no number is subnormal.
 @always_inline
 def eqk_narrow_bf16[W: Int](a: SIMD[DType.float32, W]) -> SIMD[DType.bfloat16, W]:
-    var u = bitcast[DType.uint32, W](a)
-    var r = (u + (((u >> 16) & 1) + 0x7FFF)) >> 16
-    r = a.eq(a).select(r, (u >> 16) | 0x40)
-    return bitcast[DType.bfloat16, W](r.cast[DType.uint16]())
+    comptime if CompilationTarget._has_feature["avx512bf16"]() and CompilationTarget._has_feature["avx512dq"]() and W >= 8:
+        if eqk_subnormal_f32[W](a).reduce_or():
+            return eqk_rounded_bf16[W](a)
+        return eqk_flushed_bf16[W](a)
+    else:
+        return eqk_rounded_bf16[W](a)
 
 
 @always_inline

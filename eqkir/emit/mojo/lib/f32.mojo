@@ -18,26 +18,61 @@ def eqk_scale_f32[W: Int](y: SIMD[DType.float32, W], n: SIMD[DType.int32, W]) ->
 # The same for k = n + 1.5 * 2**23, by the instruction where there is one: it rounds once, too.
 @always_inline
 def eqk_scale_biased_f32[W: Int](y: SIMD[DType.float32, W], k: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
-    comptime if CompilationTarget.has_avx512f() and W > 16:
-        comptime H = W // 2
-        var out = y.insert[offset=0](eqk_scale_biased_f32[H](y.slice[H](), k.slice[H]()))
-        return out.insert[offset=H](eqk_scale_biased_f32[H](y.slice[H, offset=H](), k.slice[H, offset=H]()))
-    elif CompilationTarget.has_avx512f() and W == 16:
-        var n = k - 12582912.0
-        return llvm_intrinsic["llvm.x86.avx512.mask.scalef.ps.512", SIMD[DType.float32, W], has_side_effect=False](y, n, y, Int16(-1), Int32(4))
+    comptime if CompilationTarget.has_avx512f() and W >= 16:
+        return eqk_scalef_f32[W](y, k - 12582912.0)
     else:
         return eqk_scale_f32[W](y, bitcast[DType.int32, W](k) - 0x4B400000)
 
 
+# 32 numbers at the low five bits of an index.
+@always_inline
+def eqk_lookup_f32(low: SIMD[DType.float32, 16], i: SIMD[DType.uint32, 16], high: SIMD[DType.float32, 16]) -> SIMD[DType.float32, 16]:
+    return llvm_intrinsic["llvm.x86.avx512.vpermi2var.ps.512", SIMD[DType.float32, 16], has_side_effect=False](low, i, high)
+
+
+# 2**(j/32) for k = n + 1.5 * 2**18, n in units of 1/32; lanes beside the register's are cut off or added.
+@always_inline
+def eqk_exponential_f32[W: Int](k: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
+    comptime if W > 16:
+        comptime H = W // 2
+        var out = k.insert[offset=0](eqk_exponential_f32[H](k.slice[H]()))
+        return out.insert[offset=H](eqk_exponential_f32[H](k.slice[H, offset=H]()))
+    elif W == 16:
+        return rebind[SIMD[DType.float32, W]](eqk_t_exp2_f32(rebind[SIMD[DType.uint32, 16]](bitcast[DType.uint32, W](k))))
+    else:
+        return eqk_exponential_f32[16](SIMD[DType.float32, 16](0).insert[offset=0](k)).slice[W]()
+
+
+# y * 2**floor(n), rounded once.
+@always_inline
+def eqk_scalef_f32[W: Int](y: SIMD[DType.float32, W], n: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
+    comptime if W > 16:
+        comptime H = W // 2
+        var out = y.insert[offset=0](eqk_scalef_f32[H](y.slice[H](), n.slice[H]()))
+        return out.insert[offset=H](eqk_scalef_f32[H](y.slice[H, offset=H](), n.slice[H, offset=H]()))
+    elif W == 16:
+        return llvm_intrinsic["llvm.x86.avx512.mask.scalef.ps.512", SIMD[DType.float32, W], has_side_effect=False](y, n, y, Int16(-1), Int32(4))
+    else:
+        comptime V = SIMD[DType.float32, 16]
+        return eqk_scalef_f32[16](V(0).insert[offset=0](y), V(0).insert[offset=0](n)).slice[W]()
+
+
 # exp on [-104, 89]: n = round(x / ln 2), the remainder by one product: ln 2 in f32 is off by 1.9e-9, which costs n times that much, less
-# than 0.05 |x| ulp.
+# than 0.05 |x| ulp. Where a table is looked up, n counts in units of 1/32.
 @always_inline
 def eqk_exp_core_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
     comptime F = SIMD[DType.float32, W]
-    var k = fma(x, F(1.4426950216293335), F(12582912.0))
-    var r = fma(k - 12582912.0, F(-0.6931471824645996), x)
-    var y = fma(fma(eqk_p_exp_f32[W](r), r, F(1.0)), r, F(1.0))
-    return eqk_scale_biased_f32[W](y, k)
+    comptime if CompilationTarget.has_avx512f():
+        var k = fma(x, F(1.4426950216293335), F(393216.0))
+        var n = k - 393216.0
+        var r = fma(n, F(-0.6931471824645996), x)
+        var t = eqk_exponential_f32[W](k)
+        return eqk_scalef_f32[W](fma(fma(r, F(0.500004072672042), F(1.0000147233514786)), t * r, t), n)
+    else:
+        var k = fma(x, F(1.4426950216293335), F(12582912.0))
+        var r = fma(k - 12582912.0, F(-0.6931471824645996), x)
+        var y = fma(fma(eqk_p_exp_f32[W](r), r, F(1.0)), r, F(1.0))
+        return eqk_scale_biased_f32[W](y, k)
 
 
 @always_inline
@@ -52,17 +87,24 @@ def eqk_exp2_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
     comptime F = SIMD[DType.float32, W]
     var c = x.lt(F(-151.0)).select(F(-151.0), x)
     c = c.gt(F(129.0)).select(F(129.0), c)
-    var k = c + 12582912.0
-    var r = c - (k - 12582912.0)
-    return eqk_scale_biased_f32[W](fma(eqk_p_exp2_f32[W](r), r, F(1.0)), k)
+    comptime if CompilationTarget.has_avx512f():
+        var k = c + 393216.0
+        var n = k - 393216.0
+        var r = c - n
+        var t = eqk_exponential_f32[W](k)
+        return eqk_scalef_f32[W](fma(fma(r, F(0.24022845923900604), F(0.6931573152542114)), t * r, t), n)
+    else:
+        var k = c + 12582912.0
+        var r = c - (k - 12582912.0)
+        return eqk_scale_biased_f32[W](fma(eqk_p_exp2_f32[W](r), r, F(1.0)), k)
 
 
 @always_inline
 def eqk_sigmoid_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
     comptime F = SIMD[DType.float32, W]
-    var a = eqk_neg_f32[W](eqk_abs_f32[W](x))
-    var e = eqk_exp_core_f32[W](a.lt(F(-104.0)).select(F(-104.0), a))
-    return x.lt(F(0.0)).select(e, F(1.0)) / (e + 1.0)
+    var c = x.lt(F(-104.0)).select(F(-104.0), x)
+    var e = eqk_exp_core_f32[W](c.gt(F(88.0)).select(F(88.0), c))
+    return e / (e + 1.0)
 
 
 # Half of exp(x) - 1 on [-87, 89]: 2**(n-1) (exp(r) - 1) + (2**(n-1) - 1/2).
@@ -84,8 +126,30 @@ def eqk_expm1_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
     return eqk_abs_f32[W](x).gt(F(2.9802322387695312e-08)).select(y + y, x)
 
 
+# 16 lanes: x times tanh(x) / x, in pieces.
+@always_inline
+def eqk_tanh_pieces_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
+    comptime if W > 16:
+        comptime H = W // 2
+        var out = x.insert[offset=0](eqk_tanh_pieces_f32[H](x.slice[H]()))
+        return out.insert[offset=H](eqk_tanh_pieces_f32[H](x.slice[H, offset=H]()))
+    elif W < 16:
+        return eqk_tanh_pieces_f32[16](SIMD[DType.float32, 16](0).insert[offset=0](x)).slice[W]()
+    else:
+        comptime F = SIMD[DType.float32, 16]
+        var v = rebind[F](x)
+        var a = eqk_abs_f32[16](v)
+        var c = a.gt(F(9.0)).select(F(9.0), a)
+        var s = c + 0.625
+        var u = bitcast[DType.uint32, 16](s)
+        var y = eqk_t_tanh_f32(u >> 20, s - bitcast[DType.float32, 16]((u & 0xFFF00000) | 0x00080000)) * c
+        return rebind[SIMD[DType.float32, W]](eqk_copysign_f32[16](y, v))
+
+
 @always_inline
 def eqk_tanh_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
+    comptime if CompilationTarget.has_avx512f():
+        return eqk_tanh_pieces_f32[W](x)
     comptime F = SIMD[DType.float32, W]
     var a = eqk_abs_f32[W](x)
     var c = a.gt(F(10.0)).select(F(10.0), a)
@@ -168,8 +232,29 @@ def eqk_rsqrt_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
     return SIMD[DType.float32, W](1.0) / eqk_sqrt[DType.float32, W](x)
 
 
+# 16 lanes: x times erf(x) / x, in pieces; k counts in units of 1/8.
+@always_inline
+def eqk_erf_pieces_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
+    comptime if W > 16:
+        comptime H = W // 2
+        var out = x.insert[offset=0](eqk_erf_pieces_f32[H](x.slice[H]()))
+        return out.insert[offset=H](eqk_erf_pieces_f32[H](x.slice[H, offset=H]()))
+    elif W < 16:
+        return eqk_erf_pieces_f32[16](SIMD[DType.float32, 16](0).insert[offset=0](x)).slice[W]()
+    else:
+        comptime F = SIMD[DType.float32, 16]
+        var v = rebind[F](x)
+        var a = eqk_abs_f32[16](v)
+        var c = a.gt(F(3.875)).select(F(3.875), a)
+        var k = c + 1572864.0
+        var y = eqk_t_erf_f32(bitcast[DType.uint32, 16](k), c - (k - 1572864.0)) * c
+        return rebind[SIMD[DType.float32, W]](eqk_copysign_f32[16](y, v))
+
+
 @always_inline
 def eqk_erf_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32, W]:
+    comptime if CompilationTarget.has_avx512f():
+        return eqk_erf_pieces_f32[W](x)
     comptime F = SIMD[DType.float32, W]
     var a = eqk_abs_f32[W](x)
     var near = fma(eqk_p_erf_f32[W](a * a), x, x)
