@@ -16,6 +16,7 @@ from pathlib import Path
 from eqkir.lab.experiment import read, unpack
 from eqkir.lab.figures import Group, default_claim, exponent, groups, kinds, summaries
 from eqkir.lab.markdown import extractor_table, group_table, percent
+from eqkir.lab.markdown import table as markdown
 from eqkir.lab.svg import Axis, Series, plot
 
 STYLE = (
@@ -40,9 +41,27 @@ def write_report(folder: Path, out: Path) -> Path:
     _page(out / "groups.html", "Costs by instance", [_groups(found, instances)])
     _page(out / "cells.html", "All rows", [_cells(rows)])
     names = sorted({c.extractor for g in found for c in g.cells})
-    parts = "\n".join(f"### {title}\n\n{extractor_table(part)}" for title, part in kinds(found))
-    (out / "tables.md").write_text(f"{parts}\n{group_table(found, names)}")
+    (out / "tables.md").write_text("\n".join(_markdown(folder, found, instances)))
+    (out / "groups.md").write_text(group_table(found, names))
     return out / "index.html"
+
+
+def _markdown(folder: Path, found: list[Group], instances: dict[str, dict[str, str]]) -> Iterable[str]:
+    """The summaries of the first page as text."""
+    from eqkir.lab import correlation, scaling
+
+    for title, part in kinds(found):
+        yield f"### {title}\n\n{len(part)} groups, {sum(g.closed for g in part)} proved.\n\n{extractor_table(part)}"
+    if rows := read(folder / "scaling.csv"):
+        yield f"### Growing e-graphs\n\nSeconds (or bytes) = a · (e-nodes)^b.\n\n{markdown(*scaling.table_of(rows))}"
+        if (varied := scaling.variation_of(rows))[1]:
+            yield f"CPU seconds by rule families and by rows (t: stopped):\n\n{markdown(*varied)}"
+    if rows := read(folder / "correlation.csv"):
+        yield f"### Rank correlation with measurements\n\n{markdown(*correlation.table_of(rows))}"
+    many = [(n, int(r["structures"]), r["structures_exact"] == "True") for n, r in sorted(instances.items()) if r.get("structures")]
+    if many:
+        listing = ", ".join(f"{n} {k}{'' if exact else '+'}" if k < 1000 else f"{n} 1000+" for n, k, exact in many)
+        yield f"### Distinct programs, parameters erased\n\n{listing}\n"
 
 
 def _page(path: Path, title: str, body: Iterable[str]) -> None:
