@@ -50,6 +50,17 @@ class FrozenGraph:
     derived: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what readers have found out about it, by name
 
     @property
+    def operands(self) -> list[tuple[int, ...]]:
+        """The different operand classes of every class."""
+        if "operands" not in self.derived:
+            self.derived["operands"] = [
+                tuple(dict.fromkeys(ns[0].kids)) if len(ns) == 1 else tuple(dict.fromkeys(chain.from_iterable(n.kids for n in ns)))
+                for ns in self.classes
+            ]
+        found: list[tuple[int, ...]] = self.derived["operands"]
+        return found
+
+    @property
     def enodes(self) -> int:
         return sum(map(len, self.classes))
 

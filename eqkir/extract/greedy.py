@@ -48,8 +48,7 @@ class _Greedy:
         self.sets: list[Bytes] = [self.nothing] * n  # rows of `below[c]`, eight in a byte
         self.below: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * n  # weighted classes that may occur below c, ascending
         self.bits: list[int] = [0] * n  # the same as a bit set
-        self.kids = [ns[0].kids if len(ns) == 1 else tuple({k for m in ns for k in m.kids}) for ns in g.classes]
-        self.users = np.bincount([k for ks in self.kids for k in ks], minlength=n).tolist()  # that are not decided yet
+        self.users = np.bincount([k for ks in g.operands for k in ks], minlength=n).tolist()  # that are not decided yet
         self.value = list(range(n))  # of a class: the first class of equal cost and equal set that is known to be one, or `NEVER`
         #: values of several operands -> (value, set) of a class that has nothing but them
         self.made: dict[tuple[int, ...], tuple[int, Ints, Bytes]] = {}
@@ -75,7 +74,7 @@ class _Greedy:
 
     def _forget(self, c: int) -> None:
         """Sets that nobody will ask for again, now that `c` is decided."""
-        for k in self.kids[c]:  # an operand that occurs twice counts twice
+        for k in self.p.graph.operands[c]:
             self.users[k] -= 1
             if not self.users[k]:
                 self.sets[k] = self.nothing

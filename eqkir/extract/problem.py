@@ -45,8 +45,7 @@ class Problem:
     @cached_property
     def components(self) -> list[list[int]]:
         """Strongly connected components of the classes reachable from the root, children first; classes ascend in each."""
-        kids = dict(enumerate(tuple(dict.fromkeys(k for n in ns for k in n.kids)) for ns in self.graph.classes))
-        return components(kids, [self.graph.root])
+        return components(dict(enumerate(self.graph.operands)), [self.graph.root])
 
     @cached_property
     def cyclic(self) -> frozenset[int]:

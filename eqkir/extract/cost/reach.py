@@ -30,7 +30,7 @@ def instance_axes(graph: FrozenGraph, segments: dict[tuple[int, int], tuple[str,
     for (c, j), ls in segments.items():
         for k in graph.classes[c][j].kids:
             mask[k] |= masks[ls]
-    kids = [tuple(dict.fromkeys(k for n in ns for k in n.kids)) for ns in graph.classes]
+    kids = graph.operands
     changed = True
     while changed:  # users mostly have smaller numbers than what they use
         changed = False
