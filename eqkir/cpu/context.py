@@ -11,13 +11,13 @@ from eqkir.base.expr import Expr
 from eqkir.cpu.blocking import Part
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.fragments import Fragment, Point, Shape, read
+from eqkir.cpu.kept import Kept
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.model import INDEX, Type
 from eqkir.program.abi import axis_of, parameter
 from eqkir.program.model import Let, Loop, Program, Region, Segment
 
 Value = Union[Fragment, tuple[Fragment, ...]]
-Access = tuple[str, tuple[Expr, ...]]
 _BINARY = {"min": "minimum", "max": "maximum"}
 _INT = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
@@ -28,6 +28,16 @@ class Lanes:
 
     base: int
     count: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A load as what is fetched ahead needs to know it: `dims` of its lanes, `size` bytes of an element."""
+
+    view: str
+    ixs: tuple[Expr, ...]
+    dims: tuple[str, ...]
+    size: int
 
 
 @dataclass
@@ -54,10 +64,12 @@ class Context:
     prefetch_bytes: int = 0  # how far ahead of a loop that walks over rows they are fetched; 0: not at all
     ahead_bytes: int = 0  # how far ahead of a load that goes on along memory; 0: not at all
     next_bytes: int = 0  # how far away what the next instance loads may lie to be fetched while this one computes
-    passes: Mapping[Access, list[tuple[int, ...]]] = field(default_factory=dict)  # of each load: the loops (ids) around it, one a place
+    flows: Mapping[tuple[int, ...], tuple[Flow, ...]] = field(default_factory=dict)  # loads by the loops (ids) around them, in order
     origins: Mapping[int, str] = field(default_factory=dict)  # of the phase's items
     tiles: Mapping[str, int] = field(default_factory=dict)  # blocks of a label in one instance, where it has several
     cut: Part | None = None  # the block of a loop's axis that is expanded
+    kept: Mapping[int, Kept] = field(default_factory=dict)  # supply -> what an earlier loop keeps for it; none: all is made again
+    unmade: frozenset[int] = frozenset()  # values that nobody reads, since what they define has been kept
 
     # ---------------------------------------------------------------------------------------------- values
     def read(self, i: int, p: Mapping[str, int], vector: str) -> int:

@@ -16,11 +16,13 @@ from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
 from eqkir.cpu.blocking import Part, blocking, pieces
 from eqkir.cpu.builder import Builder
-from eqkir.cpu.context import Access, Context, Lanes
+from eqkir.cpu.context import Context, Flow, Lanes
 from eqkir.cpu.forms import Forms, expand_supply
 from eqkir.cpu.implementations import of_let
+from eqkir.cpu.instead import avoided
+from eqkir.cpu.kept import KEPT, LIMIT, fits, keep, kept_in, wanted
 from eqkir.cpu.layout import Layout
-from eqkir.cpu.loops import expand_loop
+from eqkir.cpu.loops import expand_loop, written_by
 from eqkir.cpu.memory import expand_load, expand_store
 from eqkir.cpu.model import INDEX, STREAM_ALIGN, Alloc, Atomic, Group, Load, Op, Resource, Statement, TaskProgram, Type, Write, statements
 from eqkir.cpu.rectangles import rectangle
@@ -60,7 +62,7 @@ def expand(
     used = {p for st in stages for g in st for p in g.params}
     params = [s.name for s in abi.symbols]
     params += [f"stride({v.name},{k})" for v in abi.views if v.role != "workspace" for k in range(len(v.shape))]
-    limits = {n: v for n, v in {STREAM: stream_bytes}.items() if n in used}
+    limits = {n: v for n, v in {STREAM: stream_bytes, LIMIT: KEPT}.items() if n in used}
     params += limits
     assert used <= set(params)
     return TaskProgram(abi, tuple(params), resources, stages, program.preconditions, dict(program.options), limits)
@@ -125,10 +127,10 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     b = Builder()
     digits: list[tuple[int, Expr]] = []
     layouts = [Layout(program, ph, machine.vector_bytes) for ph in segment.phases]
-    origins, passes = _origins(program, segment), _passes(segment)
+    origins, flows = _origins(program, segment), _flows(program, segment)
 
     def context(unit: bool, split: bool) -> Context:
-        k = Context(program, segment, b, layouts[0], unit, split, forms, passes=passes)
+        k = Context(program, segment, b, layouts[0], unit, split, forms, flows=flows)
         k.prefetch_bytes, k.ahead_bytes, k.next_bytes = machine.prefetch_bytes, machine.ahead_bytes, machine.next_bytes
         return k
 
@@ -139,6 +141,9 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     whole = list(_whole(program, segment))
     covering = [d for d in whole if parameter(d) and not _exact(program, d)]
     assumed: dict[tuple[str, int], None] = {}
+    kept = [kept_in(program, ph) if plan is None else {} for ph in segment.phases]
+    if sum(map(len, kept)) != sum(map(wanted, segment.phases)):
+        raise fail(codes.UNSUPPORTED, "a value is read as kept", accepted="an earlier loop of the block keeps it", stage="expand")
     streams = tuple(v for v in only_written(program, segment) if _may_be_large(program, v, machine.stream_bytes))
 
     def tile(found: Mapping[str, int], part: Part | None = None) -> None:
@@ -152,7 +157,7 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
         for d in covering:  # fragments that cover their axis hold nothing else where it is as long as they are
             inside = b.bin("and", inside, b.bin("ge", first.extent(axis_of(d)), b.const(program.lanes(d))))
 
-        def body(unit: bool, full: bool, flows: bool = False) -> list[Statement]:
+        def body(unit: bool, full: bool, flows: bool = False, keeps: bool = False) -> list[Statement]:
             out: list[Statement] = []
             with b.block(out):
                 k = context(unit, unit and full)
@@ -161,8 +166,10 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
                     k.labels[d] = Lanes(at, -1 if full else counts.get(d, -1))
                 for d in whole:
                     k.labels[d] = Lanes(b.const(0), k.extent(axis_of(d)) if d in covering and not full else -1)
-                for phase, layout, origin in zip(segment.phases, layouts, origins, strict=True):
+                for phase, layout, origin, held in zip(segment.phases, layouts, origins, kept, strict=True):
                     k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
+                    k.kept = held if keeps else {}
+                    k.unmade = frozenset(avoided(phase, program.axis, {s: v.source for s, v in held.items()}) if k.kept else ())
                     if part is None or plan is None:
                         _block(k, phase)
                         continue
@@ -171,17 +178,29 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
                         _block(k, phase[plan.at + 1 :])
             return out
 
-        fast = body(True, True)
-        if streams:
-            flowing = body(True, True, True)
+        def whole_blocks(keeps: bool = False) -> list[Statement]:
+            """The body of blocks that lie inside their axes, with stores past the caches beside it."""
+            fast = body(True, True, keeps=keeps)
+            flowing = body(True, True, True, keeps) if streams else []
             used = {s.place for s in statements(tuple(flowing)) if isinstance(s, Write) and s.stream}
-            if used:
-                both, cond = list[Statement](), b.const(True, "bool")
-                for v in streams:
-                    cond = b.bin("and", cond, large(first, v)) if v in used else cond
-                with b.block(both):
-                    b.branch(cond, flowing, fast)
-                fast = both
+            if not used:
+                return fast
+            both, cond = list[Statement](), b.const(True, "bool")
+            for v in streams:
+                cond = b.bin("and", cond, large(first, v)) if v in used else cond
+            with b.block(both):
+                b.branch(cond, flowing, fast)
+            return both
+
+        fast = whole_blocks()
+        if any(kept):
+            keeping, again, short = whole_blocks(True), fast, b.const(True, "bool")
+            for held in kept:
+                first.kept = held
+                short = b.bin("and", short, fits(first))
+            fast = list[Statement]()
+            with b.block(fast):
+                b.branch(short, keeping, again)
         edge = body(True, False) if b.known(inside) is not True else []
         general = body(False, False) if assumed else []
         _select(b, first, assumed, inside, fast, edge, general)
@@ -213,22 +232,20 @@ def _origins(program: Program, segment: Segment) -> list[dict[int, str]]:
     return out
 
 
-def _passes(segment: Segment) -> dict[Access, list[tuple[int, ...]]]:
-    """Of each load of a segment: the loops (ids) around it, once for each place."""
-    out: dict[Access, list[tuple[int, ...]]] = {}
+def _flows(program: Program, segment: Segment) -> dict[tuple[int, ...], tuple[Flow, ...]]:
+    """The different loads of a segment by the loops (ids) around them, in order."""
+    out: dict[tuple[int, ...], dict[Flow, None]] = {}
 
     def walk(items: tuple[Item, ...], around: tuple[int, ...]) -> None:
         for x in items:
             if isinstance(x, Let) and x.op == "Load":
-                places = out.setdefault((x.attrs[0], x.attrs[2]), [])
-                if around not in places:
-                    places.append(around)
+                out.setdefault(around, {})[Flow(x.attrs[0], x.attrs[2], program.lane_dims(x.dims), itemsize(x.dtype))] = None
             elif isinstance(x, Loop):
                 walk(x.body, (*around, id(x)))
 
     for ph in segment.phases:
         walk(ph, ())
-    return out
+    return {k: tuple(v) for k, v in out.items()}
 
 
 def _select(
@@ -282,12 +299,17 @@ def _block(k: Context, items: tuple[Item, ...]) -> None:
     for x in items:
         match x:
             case Let():
+                if x.id in k.unmade:
+                    continue
                 with k.b.part_of(k.origins.get(x.id, "")):
                     _let(k, x)
+                    keep(k, x.id)
             case Store():
                 with k.b.part_of(k.origins.get(x.value, "")):
                     expand_store(k, x)
             case Loop():
+                if k.unmade and not written_by(x.body) and k.unmade.issuperset(c.id for c in x.carries):
+                    continue
                 with k.b.part_of(next((k.origins[c.id] for c in x.carries if c.id in k.origins), "")):
                     expand_loop(k, x, _block)
 

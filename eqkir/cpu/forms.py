@@ -18,6 +18,7 @@ from eqkir.cpu import codes
 from eqkir.cpu.builder import Builder
 from eqkir.cpu.context import Context, Lanes
 from eqkir.cpu.instead import INSTEAD, read_instead
+from eqkir.cpu.kept import is_kept, recall
 from eqkir.cpu.layout import contiguous
 from eqkir.cpu.memory import address
 from eqkir.cpu.model import INDEX, Group, Load, Op, Resource, Statement, Type, Write, statements
@@ -214,6 +215,12 @@ def expand_supply(k: Context, x: Let) -> None:
     """A load in the form in which its reader wants it. Raises EqkirError EQK-MOJ-UNSUPPORTED where it has none."""
     assert isinstance(k.forms, Forms)
     load, kind = k.layout.defs[x.args[0]], x.attrs[0]
+    if x.id in k.kept:
+        recall(k, x)
+        return
+    if is_kept(x):
+        k.make(x.id, lambda p, v: k.read(load.id, p, v))
+        return
     if kind in INSTEAD and read_instead(k.layout.defs, k.program.axis, x) is not None:
         k.make(x.id, lambda p, v: k.read(load.id, p, v))
         return

@@ -21,8 +21,9 @@ def read_instead(defs: Mapping[int, Let | Carry], axes: Mapping[str, Axis], supp
     return None if found is None else tuple(i for f in found for i in f.leaves)
 
 
-def avoided(items: Iterable[Item], axes: Mapping[str, Axis]) -> set[int]:
-    """Values of a phase that only the definitions of values in these forms read."""
+def avoided(items: Iterable[Item], axes: Mapping[str, Axis], kept: Mapping[int, int] | None = None) -> set[int]:
+    """Values of a phase that only the definitions of values in these forms read. `kept`: supply -> the value that an earlier loop has kept
+    for it, where there is room."""
     defs: dict[int, Let | Carry] = {}
     roots: list[int] = []
 
@@ -36,12 +37,12 @@ def avoided(items: Iterable[Item], axes: Mapping[str, Axis]) -> set[int]:
                 roots.extend(i for i in (x.cond, x.on, x.lo, x.hi, *x.ends) if i >= 0)
                 for c in x.carries:
                     defs[c.id] = c
-                    roots.extend((*c.args, *c.inits))
                 walk(x.body)
 
     walk(items)
     supplies = [x for x in defs.values() if isinstance(x, Let) and x.op == "Supply" and x.attrs[0] in INSTEAD]
     read = {x.id: found for x in supplies if (found := read_instead(defs, axes, x)) is not None}
+    read |= {s: (source,) for s, source in (kept or {}).items()}
     if not read:
         return set()
     made: set[int] = set()
@@ -49,5 +50,6 @@ def avoided(items: Iterable[Item], axes: Mapping[str, Axis]) -> set[int]:
         i = roots.pop()
         if i not in made and i in defs:
             made.add(i)
-            roots.extend(read[i] if i in read else defs[i].args)
+            x = defs[i]
+            roots.extend(read[i] if i in read else (*x.args, *(x.inits if isinstance(x, Carry) else ())))
     return set(defs) - made

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from eqkir.base.dtypes import itemsize
 from eqkir.base.expr import Expr, Int, atoms, mul
 from eqkir.cpu.fragments import Shape
+from eqkir.cpu.kept import is_kept
 from eqkir.program.abi import axis_of, parameter
 from eqkir.program.model import Barrier, Carry, Item, Let, Loop, Program, Store
 from eqkir.program.ops import label_of
@@ -112,11 +113,11 @@ class Layout:
         return bool(vector and own) and own != vector and vector in self.dims[i] and self.width[own] == self.width.get(vector)
 
     def supply(self, i: int) -> Let | None:
-        """The supply that value `i` is, behind casts."""
+        """The supply of a form of its own that value `i` is, behind casts."""
         x = self.defs[i]
         while isinstance(x, Let) and x.op == "Cast":
             x = self.defs[x.args[0]]
-        return x if isinstance(x, Let) and x.op == "Supply" else None
+        return x if isinstance(x, Let) and x.op == "Supply" and not is_kept(x) else None
 
     def best(self, dims: tuple[str, ...]) -> str:
         """The best vector label among lane dims, or an empty text."""

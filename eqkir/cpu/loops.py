@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from eqkir.cpu.context import Context, Lanes
 from eqkir.cpu.fragments import Fragment
 from eqkir.cpu.implementations import of_carry
+from eqkir.cpu.kept import finish, keep, reserve
 from eqkir.cpu.model import Statement
 from eqkir.program.abi import member_labels, parameter, step_parameter
 from eqkir.program.items import needed, reads
@@ -25,8 +26,9 @@ class _States:
 
     def __init__(self, k: Context, x: Loop) -> None:
         self.k, self.x = k, x
-        self.phis = [c for c in x.carries if c.op == "Phi"]
-        self.folds = [(c, of_carry(k, c, x)) for c in x.carries if c.op != "Phi"]
+        carries = [c for c in x.carries if c.id not in k.unmade]
+        self.phis = [c for c in carries if c.op == "Phi"]
+        self.folds = [(c, of_carry(k, c, x)) for c in carries if c.op != "Phi"]
         self.vars = {c.id: [k.b.var(self._part(c, c.inits[0], p)) for p in k.shape(c.id).points()] for c in self.phis}
         self.state = [f.start(k, c, x) for c, f in self.folds]
 
@@ -66,6 +68,8 @@ class _States:
         self.present()
         for (c, f), s in zip(self.folds, self.state, strict=True):
             f.finish(self.k, c, self.x, s)
+        for c in self.x.carries:
+            keep(self.k, c.id)
 
 
 def expand_loop(k: Context, x: Loop, block: Block) -> None:
@@ -93,6 +97,7 @@ def _for(k: Context, x: Loop, block: Block) -> None:
     chunk, members = k.program.bindings[p] if p else 1, member_labels(x.label, k.program.axis)
     lanes = any(parameter(d) for d in (x.label, *members))
     states = _States(k, x)
+    reserve(k, x)
     extent = k.extent(x.axis)
     begin, end = _bounds(k, x, extent, chunk)
     part = k.cut if k.cut is not None and k.cut.loop is x else None
@@ -112,6 +117,7 @@ def _for(k: Context, x: Loop, block: Block) -> None:
             k.loops.append(x)
             block(k, x.body)
             states.advance()
+            finish(k, x)
             k.loops.pop()
 
     exact = k.program.axis[x.axis].extent.value

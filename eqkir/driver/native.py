@@ -139,8 +139,8 @@ def check(file: str, kernel: str, kir: str, program_text: str, built: Built, opt
 def engine(artifact: TaskArtifact, built: Built, seed: int) -> numeric.Engine:
     """Native code in this process, on guarded copies; instances are cut into tasks at random, which run in a random order.
 
-    Where the code has bodies for sizes beyond a limit of the machine, every call is made twice, as it is and with the limits at their
-    least. Where results differ, both are judged in turns of calls."""
+    Where the code has bodies for sizes beyond a limit of the machine, every call is made several times (`lowerings`). Where results
+    differ, they are judged in turns of calls."""
     from eqkir.emit.mojo.call import Launch
 
     rng, turn = random.Random(seed), count()
@@ -152,9 +152,9 @@ def engine(artifact: TaskArtifact, built: Built, seed: int) -> numeric.Engine:
         return guarded
 
     def go(args: Mapping[str, Any], symbols: Mapping[str, int]) -> Mapping[str, ViewArg]:
-        ways = [artifact.tasks, lowered(artifact.tasks)] if artifact.tasks.limits else [artifact.tasks]
-        done = [run(tasks, args, symbols) for tasks in ways]
-        for guarded in done if next(turn) % 2 else done[::-1]:
+        done = [run(tasks, args, symbols) for tasks in lowerings(artifact.tasks)]
+        first = next(turn) % len(done)
+        for guarded in (*done[first:], *done[:first]):
             guarded.finish()
         return {k: a for k, a in args.items() if isinstance(a, ViewArg)}
 
@@ -164,6 +164,12 @@ def engine(artifact: TaskArtifact, built: Built, seed: int) -> numeric.Engine:
 def lowered(tasks: TaskProgram) -> TaskProgram:
     """The same with the machine's limits at their least, so that small arguments take the bodies for large ones."""
     return replace(tasks, limits=dict.fromkeys(tasks.limits, 1))
+
+
+def lowerings(tasks: TaskProgram) -> list[TaskProgram]:
+    """A task program as it is, with all of the machine's limits at their least, and with each of them alone."""
+    alone = [replace(tasks, limits={**tasks.limits, n: 1}) for n in tasks.limits] if len(tasks.limits) > 1 else []
+    return [tasks, *([lowered(tasks)] if tasks.limits else []), *alone]
 
 
 def through_runtime(program: Program, target: str) -> numeric.Engine:
@@ -200,15 +206,15 @@ def through_runtime(program: Program, target: str) -> numeric.Engine:
 
 
 def interpreted(tasks: TaskProgram, seed: int = 0) -> numeric.Engine:
-    """The interpreter of task programs; every second call with the machine's limits at their least."""
+    """The interpreter of task programs; the machine's limits are at their least in turns (`lowerings`)."""
     from eqkir.cpu.interp import run
     from eqkir.program.interp import Buffer
 
-    turn = count()
+    turn, ways = count(), lowerings(tasks)
 
     def go(args: Mapping[str, Any], symbols: Mapping[str, int]) -> Mapping[str, ViewArg]:
         buffers = {k: Buffer(a.memory, a.offset, a.shape, a.strides) if isinstance(a, ViewArg) else a for k, a in args.items()}
-        run(lowered(tasks) if next(turn) % 2 else tasks, buffers, symbols, seed=seed)
+        run(ways[next(turn) % len(ways)], buffers, symbols, seed=seed)
         return {k: a for k, a in args.items() if isinstance(a, ViewArg)}
 
     return go

@@ -20,6 +20,7 @@ from eqkir.extract.cpu_rows import cpu_rows
 from eqkir.extract.extents import Extents
 from eqkir.extract.extractors import Candidate, extract, extractor
 from eqkir.extract.graph import FrozenGraph, Selection
+from eqkir.extract.keeping import keeping
 from eqkir.extract.labels import LabelTable
 from eqkir.extract.legality import legality
 from eqkir.extract.narrowed import of_abstract
@@ -311,7 +312,8 @@ def _ranked_pool(ch: _Chooser, candidates: list[Candidate], k: int) -> Iterator[
     keys = list(dict.fromkeys(c.key for c in candidates))
     head, tail = set(keys[:k]), keys[k:]
     first = ch.rank([c for c in candidates if c.key in head])
-    yield from ch.order(first + ch.rank(ch.variants(first)))
+    first += ch.rank(keeping(ch.p, [x.candidate for x in first], VARIED, VARIANTS))
+    yield from ch.order(first + ch.rank(ch.variants(ch.order(first))))
     for i in range(0, len(tail), k):  # widen
         part = set(tail[i : i + k])
         yield from ch.rank([c for c in candidates if c.key in part])

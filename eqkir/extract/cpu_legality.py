@@ -9,6 +9,7 @@ lanes             … its fragment has more than `max_fragment_lanes` lanes
 registers         … its fragment takes more than `max_fragment_bytes`
 matrix            … it uses a matrix unit, which no CPU of this family has
 form              … it supplies a value in a form that the value does not have
+kept              … it keeps a value for a later loop that is not in chunks of a whole axis, or whose dtype memory has not
 no implementation … no member of the row's set does the operation (`eqkir.extract.cpu_members`)
 several …         … more than one does
 ================  =======================================================================================================
@@ -28,7 +29,7 @@ from eqkir.extract.features import CONTRACTS, free_labels, implementation
 from eqkir.extract.graph import ENode, FrozenGraph
 from eqkir.extract.labels import Bools, LabelTable
 from eqkir.extract.legality import Legality, judged
-from eqkir.program.abi import Abi
+from eqkir.program.abi import Abi, traversal
 from eqkir.program.dag import FN
 from eqkir.targets.cpu import CpuTarget
 
@@ -54,6 +55,9 @@ def _rules(graph: FrozenGraph, c: int, n: ENode, t: LabelTable, target: CpuTarge
     if n.op == "FSupply":
         yield "form", np.full(t.n, supplies.has(n))
     own = n.labels or ((str(n.attrs[0]),) if n.op == "TAx" else ())
+    if n.op == "FKept":
+        kept = n.path and traversal(n.path[-1][1]) == "LC" and graph.dtypes[c] in NUMPY and graph.dtypes[c] not in ("bool", "index")
+        yield "kept", np.full(t.n, bool(kept))
     for x in (*own, *(p[1] for p in (n.path or ()) if n.path != FN)):
         yield "bound", (t.lanes(x) > 0) & (t.step(x) > 0)
     for x in own:

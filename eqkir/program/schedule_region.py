@@ -55,7 +55,7 @@ def node_dtype(n: RNode, args: list[str], abi: Abi) -> str:
             return "bool" if n.attrs[0] in BOOL_RESULTS else args[0]
         case "FTri":
             return args[1]
-        case "FRedTree" | "FRedLoop" | "FScanWhole" | "FScanLoop" | "FSupply":
+        case "FRedTree" | "FRedLoop" | "FScanWhole" | "FScanLoop" | "FSupply" | "FKept":
             return args[0]
         case "FRedNTree" | "FRedNLoop" | "FScanNWhole" | "FScanNLoop" | "FFoldLoop" | "FFoldWhole" | "FWhile":
             return "tuple"

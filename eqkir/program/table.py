@@ -119,6 +119,8 @@ FReady i64 F
 #: a value in the form in which an implementation wants an operand: form, label along which vectors run; and each structured operation once
 #: more with the name of the implementation that does it (``FRedTreeBy``)
 SUPPLY: Final = _rows("F", "FSupply L Path String String F")
+#: a value in a loop that is what an earlier loop over the same label, in the same block, made of it and has kept (CPU family)
+KEPT: Final = _rows("F", "FKept L Path F")
 IMPLEMENTED: Final = [
     replace(r, name=f"{r.name}By", fields=("String", *r.fields), by=r.name)
     for r in REALISED
@@ -136,6 +138,6 @@ OTHER: Final = (
     + _rows("SG", "Seg String T S") + _rows("SGL", "SGNil\nSGCons SG SGL")
 )  # fmt: skip
 
-ROWS: Final[dict[str, Row]] = {r.name: r for r in (*ABSTRACT, *REALISED, *SUPPLY, *IMPLEMENTED, *OTHER)}
+ROWS: Final[dict[str, Row]] = {r.name: r for r in (*ABSTRACT, *REALISED, *SUPPLY, *KEPT, *IMPLEMENTED, *OTHER)}
 #: sorts whose classes an extractor chooses from
 REALISED_SORTS: Final = ("F", "FL", "S", "T", "SG", "SGL")

@@ -10,13 +10,20 @@ from typing import Any
 from eqkir.extract.graph import FrozenGraph, Selection
 from eqkir.program.abi import Abi, Axis
 from eqkir.program.abstract import Abstract
-from eqkir.program.dag import Dag, Kid, Path, RNode, SegmentDag
+from eqkir.program.dag import Dag, Kid, Path, RNode, SegmentDag, flat
 from eqkir.program.model import Program
 from eqkir.program.schedule import Laid, Lay, ScheduleError, lay_out, schedule
+from eqkir.program.table import ROWS
 from eqkir.terms.bounds import loop_bounds
 from eqkir.terms.steer import contradiction
 
 DecodeError = ScheduleError
+#: form of a supply that stands for what an earlier loop has kept (docs/cpu.md)
+FORM = "kept"
+
+
+#: what may be kept for a later loop: nodes that carry nothing from step to step of their own loop
+_MOVABLE = ("FConst", "FScalar", "FIndex", "FLoad", "FUn", "FBin", "FTri", "FCast", "FBitcast", "FPick", "FSupply", "FRed", "FCon")
 
 
 class Memory:
@@ -56,8 +63,11 @@ class Memory:
 
 
 class _Decoder:
-    def __init__(self, graph: FrozenGraph, selection: Selection) -> None:
-        self.g, self.sel = graph, selection
+    """`again`: classes whose ``FKept`` stands for the value made again, because nothing else has its source made."""
+
+    def __init__(self, graph: FrozenGraph, selection: Selection, again: frozenset[int] = frozenset()) -> None:
+        self.g, self.sel, self.again = graph, selection, again
+        self.kept: dict[int, tuple[int, int]] = {}  # class -> the node that reads what is kept, the node that was kept
         self.dag = Dag()
         self.memo: dict[int, int] = {}
         self.origins: dict[int, str] = {}
@@ -80,6 +90,8 @@ class _Decoder:
             n = self.node(c)
             if n.op == "FReady":
                 r = self.value(n.kids[0])
+            elif n.op == "FKept":
+                r = self.recalled(c, n)
             else:
                 kids: tuple[Kid, ...] = tuple(self.items(k) if self.g.sorts[k] == "FL" else self.value(k) for k in n.kids)
                 r = self.dag.make(RNode(n.op, n.labels, n.path, n.attrs, kids, n.by))
@@ -90,6 +102,48 @@ class _Decoder:
             if self.g.origins and self.g.origins[c]:
                 self.origins.setdefault(r, self.g.origins[c])
         return self.memo[c]
+
+    def recalled(self, c: int, n: Any) -> int:
+        """What an earlier loop has kept, as a node of this one: the same operations on the same operands, supplied."""
+        source = self.value(n.kids[0])
+        made = self.dag.nodes[source]
+        start = made.path[:-1] if made.path and ROWS[made.op].loop else made.path
+        if not start or not n.path or start[:-1] != n.path[:-1] or start[-1][:2] != n.path[-1][:2] or start[-1][2] >= n.path[-1][2]:
+            raise DecodeError("what is kept is of no earlier loop of the block")
+        r = self.moved(source, start, n.path, {})
+        if c not in self.again:
+            r = self.dag.make(RNode("FSupply", n.labels, n.path, (FORM, n.path[-1][1]), (r,)))
+            self.kept[c] = r, source
+        return r
+
+    def moved(self, i: int, start: Path, end: Path, memo: dict[int, int]) -> int:
+        """A node of one loop's body as one of another's."""
+        if i not in memo:
+            n = self.dag.nodes[i]
+            path = (*end, *n.path[len(start) :]) if n.path and n.path[: len(start)] == start else n.path
+            if path != n.path and not n.op.startswith(_MOVABLE):
+                raise DecodeError(f"{n.op} belongs to its loop")
+
+            def kid(j: int) -> int:
+                return self.moved(j, start, end, memo)
+
+            kids = tuple(tuple(map(kid, k)) if isinstance(k, tuple) else kid(k) for k in n.kids)
+            memo[i] = i if path == n.path and kids == n.kids else self.dag.make(RNode(n.op, n.labels, path, n.attrs, kids, n.by))
+            self.dtypes.setdefault(memo[i], self.dtypes.get(i, ""))
+            if i in self.origins:
+                self.origins.setdefault(memo[i], self.origins[i])
+        return memo[i]
+
+    def unmade(self, segments: list[SegmentDag]) -> frozenset[int]:
+        """Classes that read what nothing but them has made."""
+        live: set[int] = set()
+        todo = [i for s in segments for ph in s.phases for i in ph]
+        while todo:
+            i = todo.pop()
+            if i not in live:
+                live.add(i)
+                todo += flat(self.dag.nodes[i].kids)
+        return frozenset(c for c, (_, source) in self.kept.items() if source not in live)
 
     def items(self, c: int) -> tuple[int, ...]:
         out: list[int] = []
@@ -148,6 +202,9 @@ def decode(
     abi, axes = (program.abi, program.axes) if isinstance(program, Abstract) else program
     d = _Decoder(graph, selection)
     segments = d.segments()
+    if again := d.unmade(segments):
+        d = _Decoder(graph, selection, again)
+        segments = d.segments()
     token = contradiction(d.dag, d.places, d.dtypes, canonical)
     if token is not None:
         raise DecodeError(f"two places compute {token.split('#')[0] or 'one value'} in different orders, and both steer")

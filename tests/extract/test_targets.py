@@ -82,7 +82,7 @@ CONSUMERS = {
     "name": "targets/__init__.py", "title": "cli/info.py", "provider": "targets/__init__.py", "sources": "cli/info.py",
     "cpu": "driver/native.py", "triple": "driver/native.py", "rows": "extract/cpu_rows.py", "features": "extract/cpu_members.py",
     "cores": "extract/cost/cpu.py", "clock_hz": "extract/cost/cpu.py", "vector_bytes": "emit/mojo/artifact.py",
-    "vector_registers": "extract/cost/cpu.py", "slots_per_clock": "extract/cost/cpu.py", "loads_per_clock": "extract/cost/cpu.py",
+    "vector_registers": "extract/cost/cpu_exits.py", "slots_per_clock": "extract/cost/cpu.py", "loads_per_clock": "extract/cost/cpu.py",
     "stores_per_clock": "extract/cost/cpu.py", "latency_clocks": "extract/cost/cpu.py", "op_slots": "targets/cpu.py",
     "max_fragment_lanes": "extract/cpu_legality.py", "max_fragment_bytes": "extract/cpu_legality.py",
     "l1_bytes": "extract/cost/cpu.py", "l2_bytes": "extract/cost/cpu.py",

@@ -8,7 +8,8 @@ Per segment, with N instances on P cores at work (N where there are fewer)::
     chain     executions * latency of every structured carry         what a step waits for the one before
     instance  N * instance_ns
     spilled   sum of executions * accumulators without a register * SPILLED
-    core      (max(compute, load, store, chain) + 0.25 * the rest + instance) / P
+    exits     what a loop waits for that the one before reduces (`cpu_exits`)
+    core      (max(compute, load, store, chain) + 0.25 * the rest + exits + instance) / P
     memory    bytes that cross DRAM / DRAM rate, bytes that miss L2 / (L3 rate * P)
 
     segment = max(core, memory) + 0.1 * the smaller + spilled * N / P
@@ -34,10 +35,13 @@ from eqkir.cpu.expand import MAX_STATEMENTS, only_written
 from eqkir.cpu.forms import Form, form_of
 from eqkir.cpu.implementations import declarations
 from eqkir.cpu.instead import INSTEAD, avoided, read_instead
+from eqkir.cpu.kept import is_kept, wanted
 from eqkir.cpu.layout import Layout, contiguous
 from eqkir.cpu.memory import STREAMED
+from eqkir.extract.cost.cpu_exits import registers, waits
 from eqkir.extract.cost.cpu_instead import taken_instead
-from eqkir.extract.cost.cpu_runs import run_of
+from eqkir.extract.cost.cpu_kept import kept_by_phase
+from eqkir.extract.cost.cpu_runs import FOLLOWED, run_of
 from eqkir.extract.cost.cpu_tiles import Moved, Tiles, capacity
 from eqkir.extract.cost.model import Cost, Part
 from eqkir.extract.cost.strides import contiguous_axes
@@ -55,8 +59,8 @@ REST, OVERLAP = 0.25, 0.1
 LANE_SLOTS = 2.0
 #: slots of a vector scanned inside, besides its steps: what its last lane and all before it come to
 SCAN_SLOTS = 4.0
-#: clocks that an accumulator in memory costs in a step, which hide behind nothing; registers that are not for accumulators
-SPILLED, TEMPORARIES = 2.0, 8.0
+#: clocks that an accumulator in memory costs in a step, which hide behind nothing
+SPILLED = 2.0
 #: part of a load that it costs more where what an instance touches is larger than the first cache
 SECOND = 0.5
 #: statements of one part of an access: its address, its mask, itself
@@ -98,17 +102,27 @@ class _Segment:
         self.plan = blocking(program, s)
         self.tiles = Tiles(program, s, shape, target, self.plan)
         self.written = only_written(program, s)
-        self.loaded = {x.item.attrs[0] for x in visits(shape, n, s) if isinstance(x.item, Let) and x.item.op == "Load"}
-        self.misfit, self.forms = "", dict[Form, None]()
+        self.places: dict[tuple[str, tuple[Expr, ...]], set[tuple[int, ...]]] = {}  # of each load: the loops around it, one a place
+        for x in visits(shape, n, s):
+            if isinstance(x.item, Let) and x.item.op == "Load":
+                self.places.setdefault((x.item.attrs[0], x.item.attrs[2]), set()).add(tuple(id(t) for t in x.loops))
+        self.loaded = {view for view, _ in self.places}
+        self.kept, self.misfit = kept_by_phase(program, s, shape, self.plan is not None)
+        self.forms: dict[Form, None] = {}
         self.lengths: dict[int, float] = {}  # of each block without a loop inside: statements of its main part
-        self.avoided = [avoided(ph, program.axis) for ph in s.phases]
+        sources = [{i: v.source for i, v in held.items()} for held in self.kept]
+        self.avoided = [avoided(ph, program.axis, held) for ph, held in zip(s.phases, sources, strict=True)]
         self.supplied = self._supplied()
         self.filled = self._fill()
         for v in visits(shape, n, s):
             self._visit(v)
+        exits = 0.0
         for ph, layout in zip(s.phases, self.layouts, strict=True):
-            self._spills(ph, layout, 1.0)
+            exits += waits(program, shape, target, layout, ph)
+            spilled, combined = registers(program, shape, target, layout, ph)
+            self.spilled, self.slots = self.spilled + spilled * SPILLED, self.slots + combined
         self._held()
+        self.slots += sum(map(wanted, s.phases))  # the test between the bodies
         cores = min(float(target.cores), max(self.instances / self.tiles.side(), 1.0))
         clock = target.clock_hz / NS
         if max(self.lengths.values(), default=0.0) > LONG:
@@ -120,7 +134,7 @@ class _Segment:
             self.chain,
         ]
         each = self.tiles.instance_ns + _order_ns(s.order) + self._stray()
-        work = (max(terms) + REST * (sum(terms) - max(terms))) / clock * self.instances
+        work = (max(terms) + REST * (sum(terms) - max(terms)) + exits) / clock * self.instances
         core = (work + self.instances * each) / cores
         memory = self._memory(cores)
         self.total = max(core, memory) + OVERLAP * min(core, memory) + self.spilled / clock * self.instances / cores
@@ -141,7 +155,7 @@ class _Segment:
                     walk(x.body, layout, n, x)
                 elif isinstance(x, Let) and x.op == "Supply" and x.attrs[0] in INSTEAD:
                     self.misfit = self.misfit if read_instead(layout.defs, self.program.axis, x) else f"no form {x.attrs[0]}"
-                elif isinstance(x, Let) and x.op == "Supply":
+                elif isinstance(x, Let) and x.op == "Supply" and not is_kept(x):
                     form = form_of(self.program, self.s, loop, x, layout.defs[x.args[0]]) if loop is not None else None
                     if form is None:
                         self.misfit = f"no form {x.attrs[0]}"
@@ -183,6 +197,7 @@ class _Segment:
         if isinstance(x, Let) and x.id in self.avoided[v.phase]:
             return
         bodies = 2.0 ** sum(parameter(t.label) is not None for t in v.loops) + 2.0  # main parts and tails; the end of an axis, any stride
+        bodies *= 2.0 if self.kept[v.phase] else 1.0
         each = (
             ACCESS_STATEMENTS
             if isinstance(x, Store) or x.op == "Load"
@@ -202,6 +217,9 @@ class _Segment:
             return
         if x.op == "Load":
             self._access(v, x.attrs[0], x.attrs[2], layout.along(x.id), x.args[2:], layout, False)
+        elif x.op == "Supply" and x.id in self.kept[v.phase]:  # by now from a near cache
+            self.loads += v.trips * self._parts(layout, self.kept[v.phase][x.id].source)
+            self.stores += v.trips * self._parts(layout, self.kept[v.phase][x.id].source)
         elif x.op not in FREE_ITEMS:
             self.slots += v.trips * self._slots(v, layout, x)
             if isinstance(x, Carry):
@@ -221,24 +239,6 @@ class _Segment:
                 wide = d == vector or (d not in x.dims and any(layout.along(a) == d for a in args))
                 out *= self.program.lanes(d) / (layout.width[d] if wide and d in layout.width else 1)
         return out
-
-    def _spills(self, items: tuple[Item, ...], layout: Layout, trips: float) -> None:
-        """Accumulators of a loop that find no register are loaded and stored in every step; behind it, all are combined."""
-        for x in items:
-            if isinstance(x, Loop):
-                n = trips * self.shape.steps(x)
-                held = TEMPORARIES
-                for c in x.carries:
-                    if taken_instead(self.program, layout, x.label, c) is not None:  # counted in memory
-                        continue
-                    wide = next((layout.width[d] for d in (x.label,) if any(layout.along(a) == d for a in c.args)), 1)
-                    replicas = self.program.lanes(x.label) / wide if "lanes" in c.attrs and parameter(x.label) else 1.0
-                    held += self._parts(layout, c.id) * replicas * self._replicas(c)
-                    if replicas > 1.0 or wide > 1:  # behind the loop they are combined, and then the lanes of the last
-                        region = next((len(a.body) for a in c.attrs if isinstance(a, Region)), 1)
-                        self.slots += trips * self._parts(layout, c.id) * (replicas - 1.0 + 2.0 * np.log2(wide)) * region
-                self.spilled += n * max(0.0, held - self.target.vector_registers) * SPILLED
-                self._spills(x.body, layout, n)
 
     def _chunk(self, v: Visit, layout: Layout, x: Carry) -> float:
         """Products that one accumulator takes in a step, one after another."""
@@ -317,12 +317,13 @@ class _Segment:
             whole *= n
         unique = min(unique, request) if deps else min(unique, request, whole)
         footprint = self._footprint(v, ixs, size)
-        if not store and (view, ixs) in self.bytes and footprint > self.target.l1_bytes:  # loaded before
+        again = len(self.places.get((view, ixs), ())) > 1 and footprint <= FOLLOWED * self.target.l2_bytes
+        if not store and (view, ixs) in self.bytes and footprint * (1.0 + again) > self.target.l1_bytes:  # loaded before
             self.loads += v.trips * count * SECOND
         row = self.program.lanes(along) * size if along else size
         run = 1.0
         if (form is None or form.kind == "words") and unique > self.target.l2_bytes / 2:
-            run = run_of(self.shape, self.s, self.target, v, view, ixs, size)
+            run = run_of(self.shape, self.s, self.target, v, view, ixs, size, store or again)
         if store and view not in self.loaded and not (view in self.written and 0 < self.target.stream_bytes <= unique and row >= STREAMED):
             run *= FETCHING
         key = (view, ixs)

@@ -86,6 +86,9 @@ class _Proxy:
             used = self.t.product("active", labels) * size
             form = {"wide": 0.0, "stream": 2.0, "keep": 3.0}.get(str(n.attrs[-1]), 1.0) if n.op == "FLoad" else 0.0
             return np.asarray(trips * (vectors * rest / per + used / self.m.l3_bytes_per_s * NS * 0.5) + TIE * form)
+        if n.op == "FKept":  # stored once and loaded once
+            per = 1.0 / self.m.loads_per_clock + 1.0 / self.m.stores_per_clock
+            return np.asarray(trips * self._vectors(labels, dtype) * per / self.clock)
         if n.op == "FSupply":  # along the label that neighbouring accesses prefer
             return self.t.ones * TIE * (1.0 + max(self.along.values(), default=0) - self.along.get(axis_of(str(n.attrs[1])), 0))
         if n.op in CONTRACTS:

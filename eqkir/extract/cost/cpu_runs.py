@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from eqkir.base.expr import Expr, coords
-from eqkir.cpu.memory import FETCHED
+from eqkir.cpu.ahead import FETCHED
 from eqkir.extract.cost.strides import contiguous_axes, run_length
 from eqkir.extract.cost.walk import Shape, Visit
 from eqkir.program.abi import axis_of
@@ -17,8 +17,11 @@ PAGE = 4096.0
 SAME_SETS = 64.0
 #: rows that can be walked along side by side as if each were alone
 STREAMS = 8.0
-#: and what each of them costs all the same: the fetching of eight was a sixth slower than that of one
-BESIDE = 0.025
+#: time of memory where a loop loads several of them side by side, from where nothing has fetched them before, in units of that of one row
+#: after the other: the sums and maxima of two and of four rows took so long (maxima 26 GB/s instead of 45, sums 40 instead of 47)
+BESIDE = 1.25
+#: part of the second cache that what the next instance loads may take to be fetched by a second pass over the present one's
+FOLLOWED = 1 / 8
 
 
 def run_factor(run: float, far: float, piece: float) -> float:
@@ -30,8 +33,9 @@ def run_factor(run: float, far: float, piece: float) -> float:
     return float(1.0 + far * min(1.0, (PAGE / run) ** (1 / 3)) + piece / run)
 
 
-def run_of(shape: Shape, s: Segment, target: CpuTarget, v: Visit, view: str, ixs: tuple[Expr, ...], size: int) -> float:
-    """How much longer memory takes for an access than for one long run, whole lines included. `size`: bytes of an element."""
+def run_of(shape: Shape, s: Segment, target: CpuTarget, v: Visit, view: str, ixs: tuple[Expr, ...], size: int, fetched: bool) -> float:
+    """How much longer memory takes for an access than for one long run, whole lines included. `size`: bytes of an element; `fetched`:
+    whether it is a store, or a load of what has been fetched before."""
     axes, named = contiguous_axes(ixs), {a for e in ixs for a in coords(e)}
     if not axes:
         return 1.0
@@ -57,8 +61,8 @@ def run_of(shape: Shape, s: Segment, target: CpuTarget, v: Visit, view: str, ixs
     if run < line:
         shared = bool({axis_of(x) for x in order_labels(s.order)} & set(axes)) and pieces * _turn(shape, s, axes, named) <= SAME_SETS
         waste, run = 1.0 if shared else line / run, line  # or a neighbour finds the rest of the line, before it has left the cache
-    beside = 1.0 + BESIDE * max(0.0, rows - 1.0) if walks and rows <= STREAMS else 1.0
-    ahead = walks and t.prefetch_bytes > 0 and own >= FETCHED
+    beside = BESIDE if walks and not fetched and 1.0 < rows <= STREAMS else 1.0
+    ahead = walks and ((t.prefetch_bytes > 0 and own >= FETCHED) or (t.ahead_bytes > 0 and v.loops[-1].axis in axes))
     return beside * waste * run_factor(run, 0.0 if ahead else t.far_factor, float(t.piece_bytes))
 
 
