@@ -100,8 +100,8 @@ def default() -> tuple[bool, str]:
     for g in found:
         if g.instance in large and g.model == MODEL:
             cells = {x: [c for c in g.cells if c.extractor == x and c.raw["limit"] == "60"] for x in (DEFAULT, "ilp-whole")}
-            taken = {x: max(c.seconds for c in cs) for x, cs in cells.items()}
-            stopped = any(c.status == "timeout" for c in cells["ilp-whole"])
+            stopped = any(c.status in ("timeout", "killed") for c in cells["ilp-whole"])
+            taken = {x: max(c.seconds or 60.0 for c in cs) for x, cs in cells.items()}  # a killed worker had more than its limit
             ratios.append((g.instance, taken[DEFAULT] / taken["ilp-whole"], stopped))
     listing = ", ".join(f"{n} {min(c, 1000)}{'+' if c >= 1000 else ''}" for n, c in sorted(many.items()))
     worst = "; ".join(f"{i} {m} {percent(x)}" for (i, m), x in every["misses"][:10])
