@@ -80,4 +80,4 @@ def _cell(row: dict[str, Any], column: Column) -> str:
     key, _, left, spell = column
     value = row.get(key)
     text = "" if value is None or (key not in ("rule", "family") and not row["matches"]) else spell(value)
-    return f"<td{' class=t' if left else ''}>{html.escape(text)}</td>"
+    return f'<td{" class=t" if left else ""}>{html.escape(text)}</td>'

@@ -5,25 +5,32 @@ further on. Where a fragment has rows beside each other, or runs backwards, what
 from the levels at which the load moves, from the inside out: so many steps of the innermost loop further on, or, behind the end of that
 loop, from its begin in the next step of the level around it (`_later`).
 
-Where several loops of an instance load the same, all but the first find it in a cache. If what the next instance loads lies near, the
-second loop fetches that and the first one nothing; else the first one fetches what it will load itself, and the second one does so from a
-farther cache.
+Where several loops of an instance load the same, all but the first find it in a cache. If what the next instance loads lies near, one of
+them fetches that: the one behind the first that leaves memory the most time, by its operations less what it stores (`slack`). The first
+one fetches nothing then. Else it fetches what it will load itself, and the second one does so from a farther cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from eqkir.base.dtypes import NUMPY, itemsize
 from eqkir.base.expr import Expr, Int, atoms, coords, product
 from eqkir.cpu.context import Context, Flow
 from eqkir.cpu.layout import slope
 from eqkir.cpu.model import INDEX
 from eqkir.program.abi import axis_of, step_parameter, traversal
-from eqkir.program.model import Order, order_labels
+from eqkir.program.model import Item, Let, Loop, Order, Program, Store, order_labels
 
 #: least bytes of a fragment's row that are worth fetching ahead in a loop over rows; bytes of what is fetched at once
 FETCHED, LINE = 512, 64
+#: operations of a vector: of widening and narrowing 16-bit floats, and of a store while memory takes each byte of an element; functions
+WIDENS, NARROWS, STORED = 2.0, 4.0, 3.0
+FUNCTIONS = {
+    **dict.fromkeys(("div", "sqrt", "rsqrt", "exp2_fast", "div_fast"), 4.0),
+    **dict.fromkeys(("exp", "exp2", "expm1", "log", "log2", "log1p", "sigmoid", "tanh", "erf", "erfc", "sin", "cos", "tan"), 10.0),
+}
 
 
 def stride(k: Context, view: str, axis: int) -> Expr | int:
@@ -57,16 +64,15 @@ def fetch_ahead(k: Context, flow: Flow, at: int, p: Mapping[str, int], vector: s
     passes = [place for place, flows in k.flows.items() if any((f.view, f.ixs) == (flow.view, flow.ixs) for f in flows)]
     if not k.ahead_bytes or not _once(k, flow) or here not in passes:
         return
-    number = passes.index(here)
-    if number > 1 or (number and not k.next_bytes):
-        return
-    b, step = k.b, _steps_on(k, flow, here, vector)
+    number, b = passes.index(here), k.b
+    chosen = max(passes[1:], key=lambda place: k.slack.get(place, 0.0), default=())
     following = _following(k, flow) if len(passes) > 1 and k.next_bytes else -1
+    if (number and following < 0) or (number > 1 and here != chosen):
+        return
+    step = _steps_on(k, flow, here, vector) if number < 2 else -1
     if following >= 0:
         near, zero = b.bin("le", b.bin("mul", following, b.const(flow.size)), b.const(k.next_bytes)), b.const(0)
-        step = b.select(near, following if number else zero, step if step >= 0 else zero)
-    elif number:
-        return
+        step = b.select(near, following if here == chosen else zero, step if step >= 0 else zero)
     if step >= 0 and b.known(step) != 0:
         b.prefetch(flow.view, b.bin("add", at, step))
 
@@ -161,6 +167,56 @@ def _following(k: Context, flow: Flow) -> int:
     return k.b.select(k.b.bin("lt", k.b.bin("mul", one, k.b.const(flow.size)), k.b.const(k.ahead_bytes)), two, one)
 
 
+# ------------------------------------------------------------------------------------------------ places
+Flows = Mapping[tuple[int, ...], tuple[Flow, ...]]
+
+
+def flows_of(
+    program: Program, phases: Sequence[tuple[Item, ...]], here: Sequence[Item] = (), unmade: Collection[int] = ()
+) -> tuple[Flows, Mapping[tuple[int, ...], float]]:
+    """By the loops (ids) around a place, in order: the different loads there, and what the place leaves memory (`slack`). `unmade`: values
+    of the phase `here` that are not made."""
+    out: dict[tuple[int, ...], dict[Flow, None]] = {}
+    left: dict[tuple[int, ...], float] = {}
+
+    def walk(items: tuple[Item, ...], around: tuple[int, ...], dtypes: dict[int, str], absent: Collection[int]) -> None:
+        made = [x for x in items if not isinstance(x, Let) or x.id not in absent]
+        for x in made:
+            if isinstance(x, Let):
+                dtypes[x.id] = x.dtype
+                if x.op == "Load":
+                    out.setdefault(around, {})[Flow(x.attrs[0], x.attrs[2], program.lane_dims(x.dims), itemsize(x.dtype))] = None
+            elif isinstance(x, Loop):
+                dtypes |= {c.id: c.dtype for c in x.carries}
+                walk(x.body, (*around, id(x)), dtypes, absent)
+        left[around] = slack(made, dtypes)
+
+    for ph in phases:
+        walk(ph, (), {}, unmade if ph is here else ())
+    return {k: tuple(v) for k, v in out.items()}, left
+
+
+def slack(items: Iterable[Item], dtypes: Mapping[int, str]) -> float:
+    """Operations of a vector that a block does while memory may do something else: what it computes, less what its stores take."""
+
+    def size(i: int) -> int:
+        return itemsize(dtypes[i]) if dtypes.get(i) in NUMPY else 4
+
+    out = 0.0
+    for x in items:
+        if isinstance(x, Let) and x.op == "Cast":
+            narrow = x.dtype in NUMPY and itemsize(x.dtype) == 2
+            out += WIDENS if size(x.args[0]) == 2 else NARROWS if narrow else 1.0
+        elif isinstance(x, Let) and x.op in ("Un", "Bin", "Tri"):
+            out += FUNCTIONS.get(str(x.attrs[0]), 1.0)
+        elif isinstance(x, Let):
+            out += float(x.op in ("Load", "Supply"))
+        elif isinstance(x, Store):
+            out += 1.0 - STORED * size(x.value)
+    return out
+
+
+# ------------------------------------------------------------------------------------------------ helpers
 def _once(k: Context, flow: Flow) -> bool:
     """Whether instances and steps of the loops around all load other elements."""
     named = {a for e in flow.ixs for a in coords(e)}

@@ -27,6 +27,7 @@ class Builder:
         self._scopes: list[dict[_Key, int]] = [{}]
         self._next = 0
         self.types: dict[int, Type] = {}
+        self.inits: dict[int, int] = {}  # variable -> what it starts as
         self._defs: dict[int, Op] = {}
         self.prologue: list[Statement] = []
         self._global: dict[_Key, int] = {}
@@ -246,6 +247,7 @@ class Builder:
         t = self.types[init]
         name = self.fresh(t)
         self.emit(Var(name, init, t))
+        self.inits[name] = init
         return name
 
     def get(self, var: int) -> int:

@@ -65,7 +65,10 @@ class Context:
     ahead_bytes: int = 0  # how far ahead of a load that goes on along memory; 0: not at all
     next_bytes: int = 0  # how far away what the next instance loads may lie to be fetched while this one computes
     flows: Mapping[tuple[int, ...], tuple[Flow, ...]] = field(default_factory=dict)  # loads by the loops (ids) around them, in order
+    slack: Mapping[tuple[int, ...], float] = field(default_factory=dict)  # of the same places: what they leave memory (`ahead.slack`)
     origins: Mapping[int, str] = field(default_factory=dict)  # of the phase's items
+    hopes: bool = False  # whether maxima may first be taken as if there were no NaN (`Machine.hopes`)
+    sure: int = -1  # variable, lanes in which no operand of such maxima was NaN so far; -1: they are taken as they are
     tiles: Mapping[str, int] = field(default_factory=dict)  # blocks of a label in one instance, where it has several
     cut: Part | None = None  # the block of a loop's axis that is expanded
     kept: Mapping[int, Kept] = field(default_factory=dict)  # supply -> what an earlier loop keeps for it; none: all is made again

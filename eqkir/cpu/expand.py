@@ -14,9 +14,10 @@ from eqkir.base.diagnostics import fail
 from eqkir.base.dtypes import itemsize
 from eqkir.base.expr import Expr, product
 from eqkir.cpu import codes
+from eqkir.cpu.ahead import flows_of
 from eqkir.cpu.blocking import Part, blocking, pieces
 from eqkir.cpu.builder import Builder
-from eqkir.cpu.context import Context, Flow, Lanes
+from eqkir.cpu.context import Context, Lanes
 from eqkir.cpu.forms import Forms, expand_supply
 from eqkir.cpu.implementations import of_let
 from eqkir.cpu.instead import avoided
@@ -37,16 +38,13 @@ GRAIN = 1
 
 
 def expand(
-    program: Program,
-    vector_bytes: int = 32,
-    stream_bytes: int = 0,
-    prefetch_bytes: int = 0,
-    ahead_bytes: int = 0,
-    next_bytes: int = 0,
+    program: Program, vector_bytes: int = 32, stream_bytes: int = 0, prefetch_bytes: int = 0, ahead_bytes: int = 0,
+    next_bytes: int = 0, hopes: bool = False,
 ) -> TaskProgram:
     """The task program of a structured program, on a machine with vector registers of `vector_bytes`. Views of `stream_bytes` and more that
     a segment only writes are stored past the caches; loops that walk over rows fetch `prefetch_bytes` ahead, loads that go on along memory
-    `ahead_bytes`, second loads of what lies at most `next_bytes` before the next instance's fetch that (0: none of these).
+    `ahead_bytes`, second loads of what lies at most `next_bytes` before the next instance's fetch that (0: none of these). `hopes`: loops
+    of maxima and minima look for NaN beside these, and are repeated with care where there was one.
 
     Raises EqkirError: EQK-MOJ-STAGE for a legal program, EQK-MOJ-LARGE, EQK-MOJ-UNSUPPORTED.
     """
@@ -55,7 +53,7 @@ def expand(
     abi = program.abi
     resources = tuple(Resource(v.name, v.dtype, product(v.shape)) for v in abi.views if v.role == "workspace")
     forms = Forms(program)
-    machine = Machine(vector_bytes, stream_bytes, prefetch_bytes, ahead_bytes, next_bytes)
+    machine = Machine(vector_bytes, stream_bytes, prefetch_bytes, ahead_bytes, next_bytes, hopes)
     stages: tuple[tuple[Group, ...], ...] = (tuple(_group(program, s, machine, forms) for s in program.segments),)  # unordered
     if forms.groups:
         stages, resources = (tuple(forms.groups), *stages), (*resources, *forms.resources)
@@ -77,6 +75,7 @@ class Machine:
     prefetch_bytes: int = 0
     ahead_bytes: int = 0
     next_bytes: int = 0
+    hopes: bool = False
 
 
 def only_written(program: Program, segment: Segment) -> list[str]:
@@ -127,11 +126,12 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     b = Builder()
     digits: list[tuple[int, Expr]] = []
     layouts = [Layout(program, ph, machine.vector_bytes) for ph in segment.phases]
-    origins, flows = _origins(program, segment), _flows(program, segment)
+    origins, (loads, left) = _origins(program, segment), flows_of(program, segment.phases)
 
     def context(unit: bool, split: bool) -> Context:
-        k = Context(program, segment, b, layouts[0], unit, split, forms, flows=flows)
+        k = Context(program, segment, b, layouts[0], unit, split, forms, flows=loads, slack=left)
         k.prefetch_bytes, k.ahead_bytes, k.next_bytes = machine.prefetch_bytes, machine.ahead_bytes, machine.next_bytes
+        k.hopes = machine.hopes and unit and split
         return k
 
     first = context(True, True)
@@ -168,8 +168,10 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
                     k.labels[d] = Lanes(b.const(0), k.extent(axis_of(d)) if d in covering and not full else -1)
                 for phase, layout, origin, held in zip(segment.phases, layouts, origins, kept, strict=True):
                     k.layout, k.values, k.pending, k.supplied, k.origins = layout, {}, {}, {}, origin  # ids are a phase's own
-                    k.kept = held if keeps else {}
+                    k.kept, k.flows, k.slack = held if keeps else {}, loads, left
                     k.unmade = frozenset(avoided(phase, program.axis, {s: v.source for s, v in held.items()}) if k.kept else ())
+                    if k.unmade:
+                        k.flows, k.slack = flows_of(program, segment.phases, phase, k.unmade)
                     if part is None or plan is None:
                         _block(k, phase)
                         continue
@@ -230,22 +232,6 @@ def _origins(program: Program, segment: Segment) -> list[dict[int, str]]:
         if n == number:
             out[phase][i] = text
     return out
-
-
-def _flows(program: Program, segment: Segment) -> dict[tuple[int, ...], tuple[Flow, ...]]:
-    """The different loads of a segment by the loops (ids) around them, in order."""
-    out: dict[tuple[int, ...], dict[Flow, None]] = {}
-
-    def walk(items: tuple[Item, ...], around: tuple[int, ...]) -> None:
-        for x in items:
-            if isinstance(x, Let) and x.op == "Load":
-                out.setdefault(around, {})[Flow(x.attrs[0], x.attrs[2], program.lane_dims(x.dims), itemsize(x.dtype))] = None
-            elif isinstance(x, Loop):
-                walk(x.body, (*around, id(x)))
-
-    for ph in segment.phases:
-        walk(ph, ())
-    return {k: tuple(v) for k, v in out.items()}
 
 
 def _select(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from eqkir.cpu.context import Context, Lanes
 from eqkir.cpu.fragments import Fragment
 from eqkir.cpu.implementations import of_carry
+from eqkir.cpu.implementations.reductions import Accumulators
 from eqkir.cpu.kept import finish, keep, reserve
-from eqkir.cpu.model import Statement
+from eqkir.cpu.model import BOOL, Statement
 from eqkir.program.abi import member_labels, parameter, step_parameter
 from eqkir.program.items import needed, reads
 from eqkir.program.model import Carry, Item, Loop, Store
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     Block = Callable[[Context, tuple[Item, ...]], None]
 
 TOP = 2**63 - 1
+#: variables of a loop that may be written twice
+MAX_HOPES = 64
 
 
 class _States:
@@ -64,6 +67,19 @@ class _States:
         """All of them."""
         return [v for vs in (*self.vars.values(), *self.state) for v in vs]
 
+    def restart(self) -> None:
+        """What the variables started as."""
+        for v in self.variables:
+            self.k.b.set(v, self.k.b.inits[v])
+
+    def hope(self) -> int:
+        """The variable of `Context.sure`, where every carry is a maximum or minimum that can do with it; else -1."""
+        k = self.k
+        if self.phis or not self.folds or len(self.variables) > MAX_HOPES:
+            return -1
+        widths = {f.hopes(k, c, self.x) if isinstance(f, Accumulators) else 0 for c, f in self.folds}
+        return k.b.var(k.b.splat(k.b.const(True, "bool"), widths.pop())) if len(widths) == 1 and 0 not in widths else -1
+
     def finish(self) -> None:
         self.present()
         for (c, f), s in zip(self.folds, self.state, strict=True):
@@ -77,8 +93,10 @@ def expand_loop(k: Context, x: Loop, block: Block) -> None:
     k.force(list(dict.fromkeys(reads(x))))
     for alias in sorted({k.program.abi.view(v).alias for v in written_by(x.body)}):
         k.force_class(alias)
+    around, k.sure = k.sure, -1
     with k.inside():
         (_while if x.cond >= 0 else _for)(k, x, block)
+    k.sure = around
 
 
 def written_by(items: tuple[Item, ...]) -> set[str]:
@@ -120,6 +138,26 @@ def _for(k: Context, x: Loop, block: Block) -> None:
             finish(k, x)
             k.loops.pop()
 
+    if part is None and k.hopes and not written_by(x.body) and (sure := states.hope()) >= 0:
+        k.sure = sure
+        _steps(k, x, (begin, end), extent, chunk, lanes, body)
+        k.sure = -1
+        doubt = b.op("Un", ("not",), (b.get(sure),), b.types[sure])
+        with b.when(b.op("Any", (), (doubt,), BOOL)):
+            states.restart()
+            _steps(k, x, (begin, end), extent, chunk, lanes, body)
+    else:
+        _steps(k, x, (begin, end), extent, chunk, lanes, body)
+    if part is not None:
+        part.suspend(b, states.variables)
+    states.finish()
+
+
+def _steps(
+    k: Context, x: Loop, bounds: tuple[int, int], extent: int, chunk: int, lanes: bool, body: Callable[[int, bool], None]
+) -> None:
+    """The loop itself: whole chunks apart from the last one where these need no masks."""
+    b, (begin, end) = k.b, bounds
     exact = k.program.axis[x.axis].extent.value
     if not lanes or (exact is not None and exact % chunk == 0):
         with b.loop(begin, end) as it:
@@ -133,9 +171,6 @@ def _for(k: Context, x: Loop, block: Block) -> None:
             body(it, False)
         with b.loop(b.bin("maximum", begin, whole), end) as it:
             body(it, True)
-    if part is not None:
-        part.suspend(b, states.variables)
-    states.finish()
 
 
 def _bounds(k: Context, x: Loop, extent: int, chunk: int) -> tuple[int, int]:

@@ -29,6 +29,7 @@ Extract    (i,)           vector                 scalar, lane i
 Slice      (at,)          vector                 lanes at … at + width - 1 of the operand
 Reverse    ()             vector                 the operand's lanes, the last one first
 Permute    (lanes,)       a, b                   lane i is lane lanes[i] of a's lanes and then b's (a tuple; operands of one type)
+Extreme    (fn,)          a, b (f32 or f64)      ``maximum`` or ``minimum`` of numbers; any number in a lane where one is NaN
 Any        ()             bool vector            scalar bool: whether any lane is true
 Words      ()             i8 vector              i32, a quarter of the lanes: four bytes a lane, the first lowest
 Dot4       ()             acc, a, b (i32)        i32: acc + the products of the bytes of a, unsigned, and of b, signed, modulo 2^32
@@ -55,7 +56,7 @@ from eqkir.program.abi import Abi
 OPS: dict[str, tuple[int, int | None]] = {
     "Const": (1, 0), "Param": (1, 0), "Address": (1, 0), "Scalar": (1, 0), "Un": (1, 1), "Bin": (1, 2), "Tri": (1, 3), "Cast": (1, 1),
     "Bitcast": (1, 1), "Broadcast": (0, 1), "Iota": (0, 0), "Lanes": (0, 1), "Build": (0, None), "Extract": (1, 1), "Slice": (1, 1),
-    "Any": (0, 1), "Reverse": (0, 1), "Permute": (1, 2), "Words": (0, 1), "Dot4": (0, 3),
+    "Any": (0, 1), "Reverse": (0, 1), "Permute": (1, 2), "Words": (0, 1), "Dot4": (0, 3), "Extreme": (1, 2),
 }  # fmt: skip
 #: operations that a provider spells lane by lane with its table of pointwise functions
 POINTWISE = ("Un", "Bin", "Tri", "Cast", "Bitcast")

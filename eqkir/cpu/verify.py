@@ -294,6 +294,8 @@ def _fault(x: Op, ts: list[Type]) -> str:
             return "" if ts[0] == Type("i8", 4 * r.width) and r.dtype == "i32" else "not of four bytes a lane"
         case "Dot4":
             return "" if set(ts) == {r} and r.dtype == "i32" else "not of words"
+        case "Extreme":
+            return "" if set(ts) == {r} and r.dtype in ("f32", "f64") and x.attrs[0] in ("maximum", "minimum") else "no such extreme"
     if any(t.width != r.width for t in ts):
         return "widths differ"
     match x.op:

@@ -79,3 +79,5 @@ def test_a_file_in_use_is_compared_with_the_reference(tmp_path: Path) -> None:
     assert row.ok and row.matches["commute"] > 0 and row.cases > 3
     rows = list(use(CORPUS / "sum_inner_f32.json", wrong, Options(check="none")))
     assert rows[0].matches["wrong-sum-is-maximum"] > 0 and (not rows[0].ok or not rows[0].changed)
+
+

@@ -118,14 +118,12 @@ def test_the_diagram_moves_zooms_collapses_and_is_there_as_text(browser: Browser
 
 
 def overlaps(b: Browser) -> int:
-    return int(
-        b.js("""
+    return int(b.js("""
         const r = [...document.querySelectorAll('svg .node .box')].map(e => e.getBoundingClientRect());
         let n = 0;
         r.forEach((a, i) => r.slice(i + 1).forEach(b => {
             n += a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1; }));
-        return n;""")
-    )
+        return n;"""))
 
 
 def test_every_neighbourhood_can_be_drawn(browser: Browser, explained: dict[str, Any]) -> None:

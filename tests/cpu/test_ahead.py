@@ -10,10 +10,12 @@ import pytest
 
 from eqkir.base.dtypes import NUMPY
 from eqkir.cpu import interp
+from eqkir.cpu.ahead import flows_of
 from eqkir.cpu.expand import expand
 from eqkir.cpu.interp_control import Mask, Run, State
 from eqkir.cpu.model import Load, Prefetch, Statement, TaskProgram
 from eqkir.program.interp import Buffer
+from eqkir.program.model import Let, Loop
 from tests.cpu.test_memory import bound
 from tests.cpu.test_tasks import chain_of, compared
 
@@ -114,3 +116,18 @@ def test_rows_beside_each_other_are_followed_into_the_next_ones(monkeypatch: pyt
     assert before > 0.95 and used > 0.85
     v = compared(c, p, tasks)
     assert v.ok, v.mistakes
+
+
+@pytest.mark.parametrize(("name", "third"), [("layer_norm_bf16", True), ("log_softmax_f32", False)])
+def test_the_pass_that_leaves_memory_the_most_time_fetches(name: str, third: bool) -> None:
+    """The last pass of a norm computes most; that of `log_softmax` stores, while the second one computes exponentials. What is not made is
+    neither counted nor loaded."""
+    p = chain_of(name, target="mojo:x86-64-v4").program
+    (phase,) = p.segments[0].phases
+    flows, left = flows_of(p, p.segments[0].phases)
+    passes = [place for place, loads in flows.items() if any(f.view == "X" for f in loads)]
+    assert len(passes) == 3 and (left[passes[2]] > left[passes[1]]) is third
+    last = [x for x in phase if isinstance(x, Loop)][-1]
+    unmade = frozenset(x.id for x in last.body if isinstance(x, Let))
+    again, less = flows_of(p, p.segments[0].phases, phase, unmade)
+    assert passes[2] not in again and less[passes[2]] < left[passes[2]]

@@ -43,7 +43,7 @@ def test_outputs_that_nothing_reads_are_streamed_and_no_others() -> None:
 def test_a_streamed_store_is_whole_and_of_an_output() -> None:
     tasks = expand(chain_of("relu_f32", target="mojo:x86-64-v4").program, 64, stream_bytes=1)
     text = module(tasks).text
-    assert "eqk_stream[" in text and "eqk_stream_end()" in text
+    assert "eqk_line_head[" in text and "eqk_stream_end()" in text
 
     def changed(s: Statement) -> Statement:
         return replace(s, mask=0) if isinstance(s, Write) and s.stream else _inside(s)

@@ -16,6 +16,7 @@ from eqkir.cpu.model import Type
 from eqkir.program.abi import parameter
 from eqkir.program.model import Carry, Let, Loop
 
+EXTREMES = {"max": "maximum", "min": "minimum"}
 State = tuple[int, ...]
 Combine = Callable[[State, State], State]
 
@@ -55,11 +56,13 @@ class _Over:
 
     def __init__(self, k: Context, label: str, args: tuple[int, ...], idents: tuple[Callable[[Mapping[str, int], str], int], ...]) -> None:
         self.k, self.label, self.args, self.idents = k, label, args, idents
+        self.seen: list[int] = []  # what was read
 
     def member(self, p: Mapping[str, int], v: str) -> State:
         """The members at a point (a lane of the label, or the first lane of a vector along it); neutral where not active."""
         k = self.k
         xs = tuple(k.read(a, p, v) for a in self.args)
+        self.seen += xs
         live = k.active((self.label,), p, v)
         if live < 0:
             return xs
@@ -126,9 +129,27 @@ class Accumulators:
     def _combine(self, k: Context, x: Carry) -> Combine:
         if x.op == "RedLoop":
             fn = x.attrs[0]
+            if k.sure >= 0:
+                width = k.b.types[k.sure].width
+                return lambda a, c: (k.b.op("Extreme", (EXTREMES[fn],), (a[0], k.b.splat(c[0], width)), Type(x.dtype, width)),)
             return lambda a, c: (k.combine(fn, a[0], c[0]),)
         region = x.attrs[1]
         return lambda a, c: k.apply(region, a, c)
+
+    def hopes(self, k: Context, x: Carry, loop: Loop) -> int:
+        """Lanes of the registers that are combined where this is a maximum or minimum of them and of nothing narrower; else 0."""
+        shape, v = self._shape(k, x, loop)
+        folds = bool(parameter(loop.label)) and loop.label not in shape.dims and v == loop.label
+        fit = x.op == "RedLoop" and x.attrs[0] in EXTREMES and x.dtype in ("f32", "f64") and shape.width > 1 and not folds
+        return shape.width if fit else 0
+
+    def _note(self, k: Context, seen: list[int]) -> None:
+        """`Context.sure` without the lanes in which one of the values is NaN: two are compared at once."""
+        b, sure = k.b, k.b.get(k.sure)
+        t = b.types[sure]
+        for x, y in zip(seen[::2], [*seen[1::2], seen[-1]]):
+            sure = b.bin("and", sure, b.bin("and", *(b.op("Bin", ("eq",), (b.splat(i, t.width),) * 2, t) for i in (x, y))))
+        b.set(k.sure, sure)
 
     def _over(self, k: Context, x: Carry, loop: Loop) -> _Over:
         if x.op == "RedLoop":
@@ -165,6 +186,8 @@ class Accumulators:
             chunk = bool(parameter(loop.label)) and loop.label not in shape.dims
             member = over.all(p, v, f) if chunk else over.member(p, v)
             new += f(tuple(k.b.get(s) for s in own), member)
+        if k.sure >= 0:
+            self._note(k, over.seen)
         for s, value in zip(state, new, strict=True):
             k.b.set(s, k.b.splat(value, k.b.types[s].width))
 

@@ -17,6 +17,8 @@ from eqkir.emit.mojo.spell import entry, module
 from eqkir.program.model import Program
 from eqkir.targets.cpu import CpuTarget
 
+#: the feature, as the kernel names it, whose instruction takes the maximum of numbers at once (`vrangeps`)
+ORDERS = "avx512dq"
 SPELL = register(
     "EQK-MOJ-SPELL", "no spelling", "The provider has no expression for an operation on these dtypes; nothing else is emitted in its place."
 )
@@ -51,7 +53,8 @@ class TaskArtifact:
 def emit(program: Program, target: CpuTarget) -> TaskArtifact:
     """Expand a verified structured program for a machine, verify the task program, spell it. Raises EqkirError EQK-MOJ-…, EQK-TSK-…."""
     near = target.l2_bytes // 8 if target.ahead_bytes else 0
-    tasks = expand(program, target.vector_bytes, target.stream_bytes, target.prefetch_bytes, target.ahead_bytes, near)
+    hopes = ORDERS in target.needs
+    tasks = expand(program, target.vector_bytes, target.stream_bytes, target.prefetch_bytes, target.ahead_bytes, near, hopes)
     artifact = TaskArtifact(program, tasks)
     if bad := [*verify(artifact.tasks), *completion(program, artifact.tasks)]:
         raise EqkirError(*bad)

@@ -38,6 +38,7 @@ from eqkir.cpu.model import (
 )  # fmt: skip
 from eqkir.emit.mojo import atomics, ops
 from eqkir.emit.mojo.build import Module
+from eqkir.emit.mojo.lines import Place, runs
 
 PAD = "    "
 #: statements of a side of a test from which it is a function of its own
@@ -71,6 +72,7 @@ class _Speller:
         self.program, self.group = program, group
         self.word = {key: n for n, key in enumerate(program.words)}
         self.types: dict[int, Type] = {}
+        self.ops: dict[int, Op] = {}
         self.out: list[str] = []
         self.apart: list[str] = []  # functions beside the group's own
         self.depth = 0
@@ -170,8 +172,25 @@ class _Speller:
     def block(self, body: Sequence[Statement], pad: str) -> None:
         if not body:
             self.out.append(f"{pad}pass")
-        for s in body:
-            self.statement(s, pad)
+        joined = runs(body, self.ops, self.types)
+        for n, s in enumerate(body):
+            if n in joined and isinstance(s, Write):
+                self.out += [pad + line for line in self.line(s, joined[n])]
+            else:
+                self.statement(s, pad)
+
+    def line(self, x: Write, place: Place) -> list[str]:
+        """A streamed store of a run."""
+        generic = f"[{self.memory(x.place)}, {self.types[x.value].width}]({self.pointer(x.place)}, v{x.at}"
+        part = f"m{place.run}"
+        out = []
+        if place.before < 0:
+            out += [f"var {part} = eqk_line_part{generic})", f"eqk_line_head{generic}, v{x.value}, {part})"]
+        else:
+            out.append(f"eqk_line{generic}, v{place.before}, v{x.value}, {part})")
+        if place.last:
+            out.append(f"eqk_line_tail{generic}, v{x.value}, {part})")
+        return out
 
     def origin(self, s: Statement) -> str:
         """A comment where a statement comes from another operation of KIR than the line above it."""
@@ -192,7 +211,7 @@ class _Speller:
 
         match s:
             case Op():
-                self.types[s.id] = s.type
+                self.types[s.id], self.ops[s.id] = s.type, s
                 if not s.args:
                     self.leaves[s.id] = s
                 line(f"{pad}var v{s.id} = {self.operation(s)}")
@@ -244,7 +263,7 @@ class _Speller:
     def branch(self, body: tuple[Statement, ...], pad: str) -> None:
         """One side of a test. Long sides of the tests between bodies are functions of their own: together, the compiler would keep what
         they share, hundreds of addresses, across all of them."""
-        if self.depth or len(statements(body)) < APART or (len(body) == 1 and isinstance(body[0], If)):
+        if self.depth or len(statements(body)) < APART or (len(body) == 1 and isinstance(body[0], If)) or changes(body):
             self.block(body, pad)
             return
         used = sorted(free(body))
@@ -295,6 +314,8 @@ class _Speller:
                 return f"eqk_words[{x.type.width}]({args[0]})"
             case "Dot4":
                 return f"eqk_dot4[{x.type.width}]({', '.join(args)})"
+            case "Extreme":
+                return f"eqk_{x.attrs[0]}_ordered[{ops.mojo_dtype(x.type.dtype)}, {x.type.width}]({', '.join(args)})"
         dtypes, dtype, w = [self.types[a].dtype for a in x.args], x.type.dtype, x.type.width
         if x.op == "Tri" and x.attrs[0] == "select":
             return ops.expression(x.op, x.attrs, args, [held(d) for d in dtypes], held(dtype), w)
@@ -342,6 +363,12 @@ class _Speller:
             pointer = f"{pointer}.unsafe_bitcast[Scalar[{ops.mojo_dtype(dtype)}]]()"
             value, expected = (bits_as(v, held(dtype), dtype, 1) if v else "" for v in (value, expected))
         return bits_as(atomics.atomic(x.mode, dtype, pointer, f"v{x.at}", value, expected, mask), dtype, held(dtype), 1)
+
+
+def changes(body: tuple[Statement, ...]) -> set[int]:
+    """Variables of the blocks around that a block sets."""
+    every = statements(body)
+    return {s.var for s in every if isinstance(s, Set)} - {s.name for s in every if isinstance(s, Var)}
 
 
 def free(body: tuple[Statement, ...]) -> set[int]:

@@ -69,6 +69,57 @@ def eqk_stream[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[D
         p.unsafe_store(Int(at), value)
 
 
+# Runs of streamed stores of 64 bytes (`lines.py`): how many words of 4 bytes lie between the line's beginning and the run's.
+@always_inline
+def eqk_line_part[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1]) -> Int:
+    return (Int(p.unsafe_offset(Int(at))) & 63) // 4
+
+
+# The first register of a run up to the end of its line.
+@always_inline
+def eqk_line_head[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1], value: SIMD[D, W], part: Int):
+    comptime if CompilationTarget.has_avx512f():
+        var q = p.unsafe_offset(Int(at))
+        if part == 0:
+            q.unsafe_store[non_temporal=True, alignment=64](0, value)
+        else:
+            comptime n = W // 4
+            comptime for k in range(3):
+                if part <= 12 - 4 * k:
+                    q.unsafe_store[non_temporal=True, alignment=16](k * n, value.slice[n, offset=k * n]())
+    else:
+        eqk_stream[D, W](p, at, value)
+
+
+# The line that begins in the register before and ends in this one.
+@always_inline
+def eqk_line[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1], before: SIMD[D, W], value: SIMD[D, W], part: Int):
+    comptime if CompilationTarget.has_avx512f():
+        comptime V = SIMD[DType.float32, 16]
+        var i = SIMD[DType.int32, 16](Int32(16 - part))
+        comptime for k in range(16):
+            i[k] += Int32(k)
+        var line = llvm_intrinsic["llvm.x86.avx512.vpermi2var.ps.512", V, has_side_effect=False](
+            bitcast[DType.float32, 16](before), i, bitcast[DType.float32, 16](value)
+        )
+        comptime each = size_of[Scalar[D]]()
+        var q = p.unsafe_offset(Int(at) - part * 4 // each)
+        q.unsafe_store[non_temporal=True, alignment=64](0, bitcast[D, W](line))
+    else:
+        eqk_stream[D, W](p, at, value)
+
+
+# What is left of the last register.
+@always_inline
+def eqk_line_tail[D: DType, W: Int](p: Pointer[Scalar[D], MutAnyOrigin], at: SIMD[DType.int64, 1], value: SIMD[D, W], part: Int):
+    comptime if CompilationTarget.has_avx512f():
+        comptime n = W // 4
+        var q = p.unsafe_offset(Int(at))
+        comptime for k in range(1, 4):
+            if part >= 16 - 4 * k:
+                q.unsafe_store[non_temporal=True, alignment=16](k * n, value.slice[n, offset=k * n]())
+
+
 @always_inline
 def eqk_stream_end():
     comptime if CompilationTarget.is_x86():

@@ -104,6 +104,23 @@ def eqk_range[D: DType, W: Int, code: Int](a: SIMD[D, W], b: SIMD[D, W]) -> SIMD
         return llvm_intrinsic["llvm.x86.avx512.mask.range.pd.128", T, has_side_effect=False](a, b, Int32(code), a, Int8(-1))
 
 
+# Of numbers: what becomes of a NaN is nobody's matter.
+@always_inline
+def eqk_maximum_ordered[D: DType, W: Int](a: SIMD[D, W], b: SIMD[D, W]) -> SIMD[D, W]:
+    comptime if CompilationTarget._has_feature["avx512dq"]() and W * size_of[Scalar[D]]() >= 16:
+        return eqk_range[D, W, 5](a, b)
+    else:
+        return llvm_intrinsic["llvm.maximum", SIMD[D, W], has_side_effect=False](a, b)
+
+
+@always_inline
+def eqk_minimum_ordered[D: DType, W: Int](a: SIMD[D, W], b: SIMD[D, W]) -> SIMD[D, W]:
+    comptime if CompilationTarget._has_feature["avx512dq"]() and W * size_of[Scalar[D]]() >= 16:
+        return eqk_range[D, W, 4](a, b)
+    else:
+        return llvm_intrinsic["llvm.minimum", SIMD[D, W], has_side_effect=False](a, b)
+
+
 # A sum with a NaN is a NaN: one comparison and an addition under its mask.
 @always_inline
 def eqk_maximum[D: DType, W: Int](a: SIMD[D, W], b: SIMD[D, W]) -> SIMD[D, W]:

@@ -142,8 +142,8 @@ def eqk_tanh_pieces_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32
         var c = a.gt(F(9.0)).select(F(9.0), a)
         var s = c + 0.625
         var u = bitcast[DType.uint32, 16](s)
-        var y = eqk_t_tanh_f32(u >> 20, s - bitcast[DType.float32, 16]((u & 0xFFF00000) | 0x00080000)) * c
-        return rebind[SIMD[DType.float32, W]](eqk_copysign_f32[16](y, v))
+        var y = eqk_t_tanh_f32(u >> 20, s - bitcast[DType.float32, 16]((u & 0xFFF00000) | 0x00080000))
+        return rebind[SIMD[DType.float32, W]](y * eqk_copysign_f32[16](c, v))
 
 
 @always_inline
@@ -247,8 +247,8 @@ def eqk_erf_pieces_f32[W: Int](x: SIMD[DType.float32, W]) -> SIMD[DType.float32,
         var a = eqk_abs_f32[16](v)
         var c = a.gt(F(3.875)).select(F(3.875), a)
         var k = c + 1572864.0
-        var y = eqk_t_erf_f32(bitcast[DType.uint32, 16](k), c - (k - 1572864.0)) * c
-        return rebind[SIMD[DType.float32, W]](eqk_copysign_f32[16](y, v))
+        var y = eqk_t_erf_f32(bitcast[DType.uint32, 16](k), c - (k - 1572864.0))
+        return rebind[SIMD[DType.float32, W]](y * eqk_copysign_f32[16](c, v))
 
 
 @always_inline
