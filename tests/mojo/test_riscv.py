@@ -141,6 +141,8 @@ def launch(tasks: TaskProgram, args: dict[str, Any], symbols: dict[str, int], pr
         elif kind == "scalar":
             dtype = next(s.dtype for s in tasks.abi.scalars if s.name == name)
             words.append(int.from_bytes(np.asarray([args[name]]).astype(NUMPY[dtype]).tobytes(), "little"))
+        elif name in tasks.limits:
+            words.append(tasks.limits[name])
         elif name in env:
             words.append(env[name])
         else:
