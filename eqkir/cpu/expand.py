@@ -21,7 +21,7 @@ from eqkir.cpu.context import Context, Lanes
 from eqkir.cpu.forms import Forms, expand_supply
 from eqkir.cpu.implementations import of_let
 from eqkir.cpu.instead import avoided
-from eqkir.cpu.kept import KEPT, LIMIT, fits, keep, kept_in, wanted
+from eqkir.cpu.kept import KEPT, LIMIT, Kept, fits, keep, kept_in, wanted
 from eqkir.cpu.layout import Layout
 from eqkir.cpu.loops import expand_loop, written_by
 from eqkir.cpu.memory import expand_load, expand_store
@@ -141,7 +141,9 @@ def _group(program: Program, segment: Segment, machine: Machine, forms: Forms) -
     whole = list(_whole(program, segment))
     covering = [d for d in whole if parameter(d) and not _exact(program, d)]
     assumed: dict[tuple[str, int], None] = {}
-    kept = [kept_in(program, ph) if plan is None else {} for ph in segment.phases]
+    kept: list[dict[int, Kept]] = []
+    for ph in segment.phases:
+        kept.append(kept_in(program, ph, sum(map(len, kept))) if plan is None else {})
     if sum(map(len, kept)) != sum(map(wanted, segment.phases)):
         raise fail(codes.UNSUPPORTED, "a value is read as kept", accepted="an earlier loop of the block keeps it", stage="expand")
     streams = tuple(v for v in only_written(program, segment) if _may_be_large(program, v, machine.stream_bytes))

@@ -63,9 +63,9 @@ def is_kept(x: object) -> bool:
     return isinstance(x, Let) and x.op == "Supply" and x.attrs[0] == FORM
 
 
-def kept_in(program: Program, phase: tuple[Item, ...]) -> dict[int, Kept]:
-    """By supply: the values that loops of a phase keep for later ones. A supply without an entry has no source, or more to keep in one step
-    than there is room for."""
+def kept_in(program: Program, phase: tuple[Item, ...], first: int = 0) -> dict[int, Kept]:
+    """By supply: the values that loops of a phase keep for later ones, in memories numbered from `first` on. A supply without an entry has
+    no source, or more to keep in one step than there is room for."""
     found: list[tuple[Let, Let | Carry, Loop]] = []
 
     def block(items: tuple[Item, ...]) -> None:
@@ -93,7 +93,7 @@ def kept_in(program: Program, phase: tuple[Item, ...]) -> dict[int, Kept]:
         size = 1
         for d in program.lane_dims(v.dims):
             size *= program.lanes(d)
-        k = Kept(s.id, v.id, writer, v.dtype, size, numbers[v.id], KEPT // len(numbers))
+        k = Kept(s.id, v.id, writer, v.dtype, size, first + numbers[v.id], KEPT // len(numbers))
         if k.steps > 0:
             out[s.id] = k
     return out

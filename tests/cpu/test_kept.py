@@ -163,6 +163,29 @@ def test_what_loops_inside_make_is_kept_too() -> None:
     assert ops >= {"Un", "ConLoop"}, ops
 
 
+def twice() -> Kernel:
+    """Softmax of rows, and softmax of that, through memory."""
+    k = Builder("twice")
+    M, N = k.symbols("M", "N")
+    X, Y, Z = k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "f32", (M, N)), k.view("Z", "out", "f32", (M, N))
+    k.noalias(X, Y, Z)
+    for a, b in ((X, Y), (Y, Z)):
+        x = a[:, :]
+        e = (x - x.max(axis=1, keepdims=True)).exp()
+        b[:, :] = e / e.sum(axis=1, keepdims=True)
+    return k.build()
+
+
+def test_every_phase_keeps_its_own() -> None:
+    c = Chain(twice(), Options(target=V4), Outcome("twice", ""))
+    p = c.program
+    assert len(supplies(p)) == 2 and any(len(s.phases) == 2 for s in p.segments)
+    tasks = tasks_of(p)
+    assert len({s.name for g in tasks.stages[0] for s in statements(g.body) if isinstance(s, Alloc)}) == 2
+    v = compared(c, p, tasks)
+    assert v.ok, v.mistakes
+
+
 def test_rows_too_long_for_the_memory_are_no_reason_to_keep() -> None:
     c = Chain(weights(False), Options(target=V4, shapes={"M": 8, "N": 1 << 20}), Outcome("weights", ""))
     assert not supplies(c.program)

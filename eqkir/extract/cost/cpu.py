@@ -194,10 +194,11 @@ class _Segment:
 
     def _visit(self, v: Visit) -> None:
         x, layout = v.item, self.layouts[v.phase]
-        if isinstance(x, Let) and x.id in self.avoided[v.phase]:
+        unmade, keeps = not isinstance(x, Store) and x.id in self.avoided[v.phase], bool(self.kept[v.phase])
+        if unmade and not keeps:
             return
-        bodies = 2.0 ** sum(parameter(t.label) is not None for t in v.loops) + 2.0  # main parts and tails; the end of an axis, any stride
-        bodies *= 2.0 if self.kept[v.phase] else 1.0
+        main = 2.0 ** sum(parameter(t.label) is not None for t in v.loops) * (2.0 if keeps and not unmade else 1.0)
+        bodies = main + 2.0  # main parts and tails; the end of an axis, any stride
         each = (
             ACCESS_STATEMENTS
             if isinstance(x, Store) or x.op == "Load"
@@ -208,6 +209,8 @@ class _Segment:
             else 2.0
         )
         self.statements += each * bodies * self._unrolled(v, layout, x)
+        if unmade:
+            return
         here = id(v.loops[-1]) if v.loops else -1 - v.phase
         self.lengths[here] = self.lengths.get(here, 0.0) + each * self._unrolled(v, layout, x)
         if isinstance(x, Store):
