@@ -242,6 +242,7 @@ def atoms(e: Expr) -> tuple[Expr, ...]:
     return tuple(dict.fromkeys(x for a in e.args for x in atoms(a)))
 
 
+@lru_cache(maxsize=65536)
 def coords(e: Expr) -> frozenset[str]:
     """The axes whose coordinates occur."""
     return frozenset(a.args[0] for a in atoms(e) if a.op == "coord")

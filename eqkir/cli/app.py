@@ -329,11 +329,12 @@ def experiment_run(
 def experiment_report(
     folder: Annotated[Path, typer.Argument(help="folder of an experiment")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="write here instead of to FOLDER/report")] = None,
+    parquet: Annotated[bool, typer.Option("--parquet", help="write the tables as Parquet, too (extra parquet)")] = False,
 ) -> None:
     """Write an offline report: tables, plots (SVG), and the rows behind them."""
     from eqkir.cli import experiment as command
 
-    raise typer.Exit(command.report(folder, out))
+    raise typer.Exit(command.report(folder, out, parquet))
 
 
 @experiment_app.command("list")
@@ -379,8 +380,8 @@ def experiment_correlate(
 @experiment_app.command("scale")
 def experiment_scale(
     out: Annotated[Path, typer.Option("-o", "--out", help="folder of the experiment")],
-    links: Annotated[str, typer.Option("--links", help="lengths of the grown kernel, by commas")] = "1,2,4,8,16",
-    extractors: Annotated[str, typer.Option("--extractors", help="names by commas")] = "greedy-dag,greedy-tree,beam,frontier,ilp",
+    links: Annotated[str, typer.Option("--links", help="lengths of the grown kernel, by commas")] = "1,2,4,8,16,32,64",
+    extractors: Annotated[str, typer.Option("--extractors", help="names by commas")] = "greedy-dag,greedy-tree,beam,frontier,ilp,cpsat",
     limit: Annotated[float, typer.Option("--limit", min=0.0, help="CPU seconds an extractor")] = 10.0,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="worker processes")] = 1,
     target: Target = "triton:nvidia-h200",

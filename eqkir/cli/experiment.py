@@ -68,11 +68,15 @@ def _progress(as_json: bool) -> Any:
     return show
 
 
-def report(folder: Path, out: Path | None) -> int:
-    """Write the report of an experiment."""
+def report(folder: Path, out: Path | None, parquet: bool) -> int:
+    """Write the report of an experiment, its tables as Parquet besides where they are asked for."""
+    from eqkir.lab.columnar import write_parquet
     from eqkir.lab.report import write_report
 
-    print(write_report(folder, out or folder / "report"))
+    out = out or folder / "report"
+    print(write_report(folder, out))
+    for path in write_parquet(folder, out) if parquet else ():
+        print(path)
     return 0
 
 

@@ -193,13 +193,14 @@ class Chain:
     @cached_property
     def choice(self) -> Choice:
         from eqkir.extract.choose import choose
-        from eqkir.terms.decode import decode
+        from eqkir.terms.decode import Memory, decode
 
+        memory = Memory()
         o, saturated, initial, abstract = self.options, self.saturated, self.initial, self.abstract
         with self.stage("extract"):
             c = choose(
                 saturated.graph, abstract, self.target, shapes=self.steering, verify=self.provider.acceptable, initial=initial,
-                decode=lambda graph, selection, bindings, options: decode(graph, selection, abstract, bindings, options, self.canonical),
+                decode=lambda graph, pick, bindings, options: decode(graph, pick, abstract, bindings, options, self.canonical, memory),
                 extractor_name=o.extractor, cost_model_name=o.cost_model, seed=o.seed,
             )  # fmt: skip
         self.outcome.initial_cost, self.outcome.cost, self.outcome.extraction = c.initial.total, c.cost.total, c.to_json()

@@ -142,6 +142,7 @@ class _Chooser:
         self.graph, self.p, self.target, self.shapes, self.model, self.decode = graph, p, target, shapes, model, decode
         self.base: dict[tuple[tuple[int, int], ...], Program | str] = {}
         self.rejected: list[Rejected] = []
+        self.preferred: dict[int, dict[int, list[int]]] = {}  # row -> class -> legal alternatives, cheapest first
         self.seen: set[tuple[tuple[tuple[int, int], ...], tuple[tuple[str, int], ...], tuple[str, ...]]] = set()
 
     def structure(self, c: Candidate) -> Program | str:
@@ -211,17 +212,24 @@ class _Chooser:
         return out
 
     def _vary(self, c: Candidate, cls: int, j: int) -> Candidate | None:
-        w = self.p.weight[:, c.row]
+        p, row = self.p, c.row
+        if j not in p.legal(cls, row):
+            return None
+        cheapest = self.preferred.setdefault(row, {})
 
         def prefer(d: int, legal: list[int]) -> list[int]:
-            order = sorted(legal, key=lambda i: (float(w[self.p.first[d] + i]), i))
-            first = j if d == cls else c.selection.get(d)
-            return [first] if d == cls and first in legal else [i for i in (first,) if i in legal] + [i for i in order if i != first]
+            if d == cls:
+                return [j]
+            if d not in cheapest:
+                cheapest[d] = sorted(legal, key=lambda i: (float(p.weight[p.first[d] + i, row]), i))
+            first = c.selection.get(d)
+            order = cheapest[d]
+            return [first, *(i for i in order if i != first)] if first is not None and first in legal else order
 
-        s = sample(self.p, c.row, prefer)
+        s = sample(p, row, prefer)
         if s is None or s.get(cls) != j:
             return None
-        return Candidate(s, c.row, self.p.cost(s, c.row))
+        return Candidate(s, row, p.cost(s, row))
 
     def final(self, x: _Ranked) -> Program | str:
         """The program as it would be chosen: decoded under its own row."""

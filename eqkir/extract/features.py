@@ -66,8 +66,17 @@ def free_labels(node: ENode) -> tuple[str, ...]:
 
 def class_labels(graph: FrozenGraph) -> list[frozenset[str]]:
     """Free labels of every F class: those of its first alternative that has a place; others are seen through (`_source`)."""
+    known: list[frozenset[str]] | None = graph.derived.get("labels")
+    if known is None:
+        known = graph.derived["labels"] = _class_labels(graph)
+    return known
+
+
+def _class_labels(graph: FrozenGraph) -> list[frozenset[str]]:
     out: list[frozenset[str] | None] = [None] * len(graph.classes)
-    for c in range(len(graph.classes)):
+    for c, sort in enumerate(graph.sorts):
+        if sort not in ("F", "S"):
+            continue
         seen: list[int] = []
         d: int | None = c
         while d is not None and out[d] is None and d not in seen:

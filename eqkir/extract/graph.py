@@ -14,7 +14,9 @@ SGL  SGNil SGCons                        the program: its segments in order
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 Path = tuple[tuple[str, str, int], ...]
@@ -45,10 +47,52 @@ class FrozenGraph:
     origins: list[str] = field(default_factory=list)  # of each class, for comments only
     #: class -> tokens of steering values that it realises (`eqkir.terms.steer`): all classes of one token must agree in their operations
     steer: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    derived: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what readers have found out about it, by name
+
+    @property
+    def operands(self) -> list[tuple[int, ...]]:
+        """The different operand classes of every class."""
+        if "operands" not in self.derived:
+            self.derived["operands"] = [
+                tuple(dict.fromkeys(ns[0].kids)) if len(ns) == 1 else tuple(dict.fromkeys(chain.from_iterable(n.kids for n in ns)))
+                for ns in self.classes
+            ]
+        found: list[tuple[int, ...]] = self.derived["operands"]
+        return found
 
     @property
     def enodes(self) -> int:
         return sum(map(len, self.classes))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by what e-nodes say, each said once: most e-nodes of a graph differ in operands only."""
+        said: dict[tuple[Any, ...], int] = {}
+        told: list[tuple[Any, ...]] = []
+        of, counts, kids = array("q"), array("q"), array("q")
+        for n in chain.from_iterable(self.classes):
+            key = (n.op, id(n.labels), id(n.path), id(n.attrs), n.by)
+            i = said.get(key)
+            if i is None:
+                i = said[key] = len(told)
+                told.append((n.op, n.labels, n.path, n.attrs, n.by))
+            of.append(i)
+            counts.append(len(n.kids))
+            kids.extend(n.kids)
+        sizes = array("q", map(len, self.classes))
+        return _unpacked, (told, of, counts, kids, sizes, self.sorts, self.dtypes, self.root, self.origins, self.steer)
+
+
+def _unpacked(
+    told: list[tuple[Any, ...]], of: array[int], counts: array[int], kids: array[int], sizes: array[int], *rest: Any
+) -> FrozenGraph:
+    operands = iter(kids)
+    nodes = iter(
+        [
+            ENode(op, labels, path, attrs, tuple(islice(operands, n)), by)
+            for (op, labels, path, attrs, by), n in zip(map(told.__getitem__, of), counts, strict=True)
+        ]
+    )
+    return FrozenGraph([tuple(islice(nodes, n)) for n in sizes], *rest)
 
 
 #: class -> index of the chosen alternative; total on everything reachable from the root

@@ -32,6 +32,9 @@ from eqkir.program.abi import parameter
 from eqkir.program.dag import FN
 from eqkir.targets import Target
 
+#: lists, and how statements follow each other: legal under every row
+PLACELESS = frozenset({"FNil", "FCons", "SPar", "SSeq", "Seg", "SGNil", "SGCons"})
+
 
 @dataclass
 class Legality:
@@ -66,9 +69,14 @@ def judged(
     reasons: dict[str, int] = {}
     cache: dict[object, tuple[Bools, dict[str, Bools]]] = {}
     refused: list[Mapping[str, Bools]] = []
+    nothing: Mapping[str, Bools] = {}
     e = 0
     for c, alternatives in enumerate(graph.classes):
         for n in alternatives:
+            if n.op in PLACELESS:
+                refused.append(nothing)
+                e += 1
+                continue
             at = key(c, n)
             if at not in cache:
                 ok, why = np.ones(rows, bool), dict[str, Bools]()

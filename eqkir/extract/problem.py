@@ -45,8 +45,7 @@ class Problem:
     @cached_property
     def components(self) -> list[list[int]]:
         """Strongly connected components of the classes reachable from the root, children first; classes ascend in each."""
-        kids = dict(enumerate(tuple(dict.fromkeys(k for n in ns for k in n.kids)) for ns in self.graph.classes))
-        return components(kids, [self.graph.root])
+        return components(dict(enumerate(self.graph.operands)), [self.graph.root])
 
     @cached_property
     def cyclic(self) -> frozenset[int]:
@@ -86,9 +85,7 @@ class Problem:
         if c not in known:
             ranks, first = self.ranks(row), self.first[c]
             finite = (self.weight[first : first + len(self.graph.classes[c]), row] < inf).tolist()
-            known[c] = [
-                j for j, n in enumerate(self.graph.classes[c]) if finite[j] and c not in n.kids and all(k in ranks for k in n.kids)
-            ]
+            known[c] = [j for j, n in enumerate(self.graph.classes[c]) if finite[j] and c not in n.kids and all(k in ranks for k in n.kids)]
         return known[c]
 
     def ranks(self, row: int) -> dict[int, int]:

@@ -13,7 +13,7 @@ from eqkir.base.diagnostics import EqkirError
 from eqkir.extract.check import check_legal
 from eqkir.extract.extractors import extractors
 from eqkir.extract.plain.protocol import plain_extractor, solve
-from eqkir.extract.plain.rowwise import bounds, solve_rows
+from eqkir.extract.plain.rowwise import bounds, solve_rows, solve_whole
 from eqkir.lab.instance import Source, kernel_problem, plain
 
 #: the table's columns, in order. The first six are the key of a cell.
@@ -25,6 +25,8 @@ KEY = COLUMNS[:6]
 
 #: extractors of problems (all rows at once) that stand for the plain ones of the same name on kernels
 AT_ONCE = ("greedy-dag", "greedy-tree", "random", "worst")
+#: a plain extractor under every row from nothing (`solve_whole`): its name with this behind it
+WHOLE = "-whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def _text(x: Any) -> Any:
 
 def _plain(cell: Cell) -> dict[str, Any]:
     g, p = plain(cell.source.path)
-    x = plain_extractor(cell.extractor)
+    x = plain_extractor(cell.extractor.removesuffix(WHOLE))  # a plain e-graph is one row
     out = solve(p, x, cell.limit, cell.seed)
     return {
         "enodes": g.enodes, "classes": len(g.classes), "rows": 1, "unit": "cost", "objective": x.claims.objective, "status": out.status,
@@ -99,8 +101,8 @@ def _kernel(cell: Cell) -> dict[str, Any]:
             "status": "heuristic", "cost": p.cost(best.selection, best.row), "bound": low, "row": best.row, "solved": len(p.rows),
             "objective": objective, "selected": len(best.selection),
         }  # fmt: skip
-    x = plain_extractor(cell.extractor)
-    r = solve_rows(p, x, cell.limit, cell.seed)
+    x = plain_extractor(cell.extractor.removesuffix(WHOLE))
+    r = (solve_whole if cell.extractor.endswith(WHOLE) else solve_rows)(p, x, cell.limit, cell.seed)
     return out | {
         "status": r.status, "cost": r.cost, "bound": r.bound if r.bound > -inf else "", "row": r.row, "solved": r.solved,
         "pruned": r.pruned, "seconds": r.seconds, "cpu_seconds": r.cpu_seconds, "note": r.note, "objective": x.claims.objective,

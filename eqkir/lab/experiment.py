@@ -8,6 +8,7 @@ of the folder must be the same or larger.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import platform
@@ -23,7 +24,7 @@ from eqkir.base.diagnostics import fail, register
 from eqkir.base.resources import version as own_version
 from eqkir.driver import pool
 from eqkir.driver.options import Options
-from eqkir.lab.cells import COLUMNS, KEY, Cell, failed
+from eqkir.lab.cells import COLUMNS, KEY, WHOLE, Cell, failed
 from eqkir.lab.instance import Source, sources
 
 PLAN = register(
@@ -110,7 +111,7 @@ def _known(plan: Plan) -> None:
     from eqkir.lab.costs import load_model
 
     for x in plan.extractors:
-        plain_extractor(x)
+        plain_extractor(x.removesuffix(WHOLE))
     for m in plan.cost_models:
         load_model(m, "")
 
@@ -154,11 +155,19 @@ def machine() -> dict[str, Any]:
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """The rows of a table; none where it is not there. A last line that was cut off is left out."""
+    """The rows of a table, or of its compressed copy; none where it is not there. A last line that was cut off is left out."""
+    unpack(path)
     if not path.exists():
         return []
     with path.open(newline="") as f:
         return [r for r in csv.DictReader(f) if None not in r.values()]
+
+
+def unpack(path: Path) -> None:
+    """Write a table that is there as ``<name>.csv.gz`` only."""
+    packed = path.with_name(path.name + ".gz")
+    if not path.exists() and packed.exists():
+        path.write_bytes(gzip.decompress(packed.read_bytes()))
 
 
 def _append(path: Path, columns: tuple[str, ...], row: dict[str, Any]) -> None:

@@ -141,6 +141,14 @@ def summaries(found: Sequence[Group]) -> list[Summary]:
     return out
 
 
+def kinds(found: Sequence[Group]) -> list[tuple[str, list[Group]]]:
+    """Groups that are summed up together, with a title: kernels by cost model, plain e-graphs."""
+    out: dict[str, list[Group]] = {}
+    for g in found:
+        out.setdefault(f"Kernels, {g.model}" if g.kind == "kernel" else "Plain e-graphs", []).append(g)
+    return sorted(out.items())
+
+
 def geometric(xs: Sequence[float]) -> float:
     """Geometric mean, 0 of nothing."""
     return exp(fmean(map(log, xs))) if xs else 0.0

@@ -13,9 +13,10 @@ from html import escape
 from math import inf
 from pathlib import Path
 
-from eqkir.lab.experiment import read
-from eqkir.lab.figures import Group, default_claim, exponent, groups, summaries
+from eqkir.lab.experiment import read, unpack
+from eqkir.lab.figures import Group, default_claim, exponent, groups, kinds, summaries
 from eqkir.lab.markdown import extractor_table, group_table, percent
+from eqkir.lab.markdown import table as markdown
 from eqkir.lab.svg import Axis, Series, plot
 
 STYLE = (
@@ -32,6 +33,7 @@ def write_report(folder: Path, out: Path) -> Path:
     found = groups(rows)
     instances = {r["instance"]: r for r in read(folder / "instances.csv")}
     for name in ("cells.csv", "instances.csv", "manifest.json", "correlation.csv", "scaling.csv"):
+        unpack(folder / name)
         if (folder / name).exists():
             shutil.copyfile(folder / name, out / name)
     body = [_head(folder, found), _summary(found), *_plots(found, out), _claim(found, instances), *_more(folder, out)]
@@ -39,8 +41,27 @@ def write_report(folder: Path, out: Path) -> Path:
     _page(out / "groups.html", "Costs by instance", [_groups(found, instances)])
     _page(out / "cells.html", "All rows", [_cells(rows)])
     names = sorted({c.extractor for g in found for c in g.cells})
-    (out / "tables.md").write_text(f"{extractor_table(found)}\n{group_table(found, names)}")
+    (out / "tables.md").write_text("\n".join(_markdown(folder, found, instances)))
+    (out / "groups.md").write_text(group_table(found, names))
     return out / "index.html"
+
+
+def _markdown(folder: Path, found: list[Group], instances: dict[str, dict[str, str]]) -> Iterable[str]:
+    """The summaries of the first page as text."""
+    from eqkir.lab import correlation, scaling
+
+    for title, part in kinds(found):
+        yield f"### {title}\n\n{len(part)} groups, {sum(g.closed for g in part)} proved.\n\n{extractor_table(part)}"
+    if rows := read(folder / "scaling.csv"):
+        yield f"### Growing e-graphs\n\nSeconds (or bytes) = a · (e-nodes)^b.\n\n{markdown(*scaling.table_of(rows))}"
+        if (varied := scaling.variation_of(rows))[1]:
+            yield f"CPU seconds by rule families and by rows (t: stopped):\n\n{markdown(*varied)}"
+    if rows := read(folder / "correlation.csv"):
+        yield f"### Rank correlation with measurements\n\n{markdown(*correlation.table_of(rows))}"
+    many = [(n, int(r["structures"]), r["structures_exact"] == "True") for n, r in sorted(instances.items()) if r.get("structures")]
+    if many:
+        listing = ", ".join(f"{n} {k}{'' if exact else '+'}" if k < 1000 else f"{n} 1000+" for n, k, exact in many)
+        yield f"### Distinct programs, parameters erased\n\n{listing}\n"
 
 
 def _page(path: Path, title: str, body: Iterable[str]) -> None:
@@ -83,27 +104,13 @@ def _summary(found: list[Group]) -> str:
         "CPU s (geo. mean)",
     ]
     out = ["<h2>Extractors</h2>"]
-    for kind in ("kernel", "plain"):
-        part = [g for g in found if g.kind == kind]
-        if not part:
-            continue
-        out.append(f"<h3>{'Kernels' if kind == 'kernel' else 'Plain e-graphs'} ({len(part)} groups)</h3>")
+    for title, part in kinds(found):
+        out.append(f"<h3>{escape(title)} ({len(part)} groups, {sum(g.closed for g in part)} proved)</h3>")
         rows = []
         for s in summaries(part):
             status = ", ".join(f"{v} {k}" for k, v in s.status.items())
-            rows.append(
-                (
-                    escape(s.extractor),
-                    str(s.cells),
-                    escape(status),
-                    percent(s.at_best),
-                    percent(s.within),
-                    percent(s.median_gap),
-                    percent(s.tail_gap),
-                    percent(s.worst_gap),
-                    f"{s.seconds:.2g}",
-                )  # fmt: skip
-            )
+            figures = [percent(x) for x in (s.at_best, s.within, s.median_gap, s.tail_gap, s.worst_gap)]
+            rows.append((escape(s.extractor), str(s.cells), escape(status), *figures, f"{s.seconds:.2g}"))
         out.append(table(head, rows))
     return "\n".join(out)
 
@@ -161,13 +168,18 @@ def _more(folder: Path, out: Path) -> Iterable[str]:
         yield _figure(out, "correlation", "Cost and measured time", series, Axis("cost", True), Axis("measured ms", True))
     if rows := read(folder / "scaling.csv"):
         from eqkir.lab.scaling import table_of as scaling_table
-        from eqkir.lab.scaling import taken
+        from eqkir.lab.scaling import variation_of
 
         names = sorted({r["what"] for r in rows})
-        series = [Series(n, [(float(r["enodes"]), taken(r), r["kernel"]) for r in rows if r["what"] == n and r["enodes"]]) for n in names]
-        yield _figure(out, "growth", "Growing e-graphs", series, Axis("e-nodes", True), Axis("seconds", True))
-        head, lines = scaling_table(rows)
-        yield table(head, [[escape(c) for c in r] for r in lines])
+        grown = [r for r in rows if r["study"] == "length" and r["enodes"]]
+        for name, title, column in (
+            ("growth", "Growing e-graphs: time", "cpu_seconds"),
+            ("memory", "Growing e-graphs: memory", "peak_bytes"),
+        ):
+            series = [Series(n, [(float(r["enodes"]), float(r[column] or 0), r["kernel"]) for r in grown if r["what"] == n]) for n in names]
+            yield _figure(out, name, title, series, Axis("e-nodes", True), Axis(column.replace("_", " "), True))
+        for head, lines in (scaling_table(rows), variation_of(rows)):
+            yield table(head, [[escape(c) for c in r] for r in lines]) if lines else ""
 
 
 def _groups(found: list[Group], instances: dict[str, dict[str, str]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from eqkir.base.expr import Expr, Sym
 
@@ -142,16 +143,19 @@ def slice_label(member: str) -> str:
     return f"{slice_axis(axis_of(member))}:S{traversal(member)[1]}"
 
 
+@lru_cache(maxsize=4096)
 def axis_of(label: str) -> str:
     """``"c0:LC"`` -> ``"c0"``."""
     return label.split(":", 1)[0]
 
 
+@lru_cache(maxsize=4096)
 def traversal(label: str) -> str:
     """``"c0:LC"`` -> ``"LC"``."""
     return label.split(":", 1)[1]
 
 
+@lru_cache(maxsize=4096)
 def narrowed(label: str) -> bool:
     """Whether a label is a loop over a part of its axis."""
     return traversal(label) in _WIDE
@@ -163,18 +167,21 @@ def narrow_label(label: str) -> str:
     return f"{axis_of(label)}:{t}" if t else ""
 
 
+@lru_cache(maxsize=4096)
 def wide(label: str) -> str:
     """A narrowed label as the label of the whole axis; any other label as it is: ``"c0:NC"`` -> ``"c0:LC"``."""
     t = _WIDE.get(traversal(label))
     return f"{axis_of(label)}:{t}" if t else label
 
 
+@lru_cache(maxsize=4096)
 def parameter(label: str) -> str | None:
     """The physical parameter that gives a label its lanes: ``"c0:LC"`` and ``"c0.m:MC"`` -> ``"C:c0"``; None where it has one lane."""
     p = TRAVERSALS[traversal(label)]
     return f"{p}:{slice_axis(axis_of(label))}" if p else None
 
 
+@lru_cache(maxsize=4096)
 def step_parameter(label: str) -> str | None:
     """The physical parameter that is the step of a loop label: ``"c0:SC"`` -> ``"C:c0"``; None for a step of one."""
     p = STEPS[traversal(label)]

@@ -10,7 +10,7 @@ from eqkir.program.model import Carry, Item, Let
 from eqkir.program.schedule_region import region_of
 
 if TYPE_CHECKING:
-    from eqkir.program.schedule import Phase
+    from eqkir.program.schedule_phase import Phase
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 

@@ -69,6 +69,8 @@ class Report:
     matches: dict[str, int] = field(default_factory=dict)
     rule_seconds: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of the worker
+    peak_bytes: int = 0  # of the worker, resident
     rounds: list[Round] = field(default_factory=list)
 
 
@@ -81,8 +83,8 @@ class Saturated:
 REALISED = frozenset(n for n, r in ROWS.items() if r.sort in REALISED_SORTS)
 
 
-def _count(eg: Any) -> int:
-    return sum(len(f.rows) for n, f in eg.freeze().functions.items() if n in REALISED)
+def _count(engine: Any) -> int:
+    return sum(n for name, n in engine.sizes().items() if name in REALISED)
 
 
 def _growth(texts: Iterable[str]) -> int:
@@ -124,7 +126,7 @@ class _Run:
                 raise EqkirError(Diagnostic(E_EGG, str(e)[:2000], file=f.path, stage="rules")) from e
         self.growth = _growth([vocabulary(), *(c for f in self.files for c in f.commands)])
         engine.run("facts", saturate=True)
-        self.report.initial_enodes = self.most = _count(engine.egraph)
+        self.report.initial_enodes = self.most = _count(engine)
         return rows.root
 
     def note(self, run: Any) -> int:
@@ -144,7 +146,7 @@ class _Run:
         """Whether the realised e-nodes are within their limit. They are counted, which takes a copy of the e-graph, only where the matches
         since the last count could have made too many."""
         if self.most > self.limits.enodes:
-            self.most = _count(engine.egraph)
+            self.most = _count(engine)
         return self.most <= self.limits.enodes
 
     def step(self, engine: Any) -> tuple[bool, int]:
@@ -172,6 +174,7 @@ class _Run:
     def finish(self, stop: Stop, started: float, message: str = "") -> Report:
         r = self.report
         r.stop, r.message, r.seconds = stop, message, time.perf_counter() - started
+        r.cpu_seconds, r.peak_bytes = time.process_time(), 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         r.reproducible = stop not in ("seconds", "memory", "killed")
         known = {r_.name for f in self.files for r_ in f.rules}
         r.matches = {n: self.matches.get(n, 0) for n in sorted(known)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from eqkir.program.abi import Abi, Axis
 from eqkir.program.abstract import Abstract
 from eqkir.program.dag import Dag, Kid, Path, RNode, SegmentDag, flat
 from eqkir.program.model import Program
-from eqkir.program.schedule import ScheduleError, schedule
+from eqkir.program.schedule import Laid, Lay, ScheduleError, lay_out, schedule
 from eqkir.program.table import ROWS
 from eqkir.terms.bounds import loop_bounds
 from eqkir.terms.steer import contradiction
@@ -23,6 +24,42 @@ FORM = "kept"
 
 #: what may be kept for a later loop: nodes that carry nothing from step to step of their own loop
 _MOVABLE = ("FConst", "FScalar", "FIndex", "FLoad", "FUn", "FBin", "FTri", "FCast", "FBitcast", "FPick", "FSupply", "FRed", "FCon")
+
+
+class Memory:
+    """Phases that were laid out before, of one abstract program: candidates differ in the order of segments, or in one of their phases.
+
+    A node's *term* is what it is made of, all the way down, as a number that is the same in every DAG; a phase is known by the terms of its
+    statements and of the bounds of narrowed loops."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[RNode, int] = {}
+        self.phases: dict[Any, tuple[Laid, tuple[tuple[int, int], ...]]] = {}  # with the term and id of every value
+
+    def terms(self, dag: Dag) -> list[int]:
+        """The term of every node."""
+        out: list[int] = []
+        for n in dag.nodes:
+            kids = tuple([tuple([out[j] for j in k]) if isinstance(k, tuple) else out[k] for k in n.kids])
+            out.append(self.numbers.setdefault(RNode(n.op, n.labels, n.path, n.attrs, kids, n.by), len(self.numbers)))
+        return out
+
+    def layer(self, dag: Dag, ranges: dict[Path, tuple[int, int, int]], make: Callable[[tuple[int, ...]], Laid]) -> Lay:
+        """`make`, asked for what is not known only."""
+        terms = self.terms(dag)
+        node = {t: i for i, t in enumerate(terms)}
+        limits = tuple((p, *(terms[i] if i >= 0 else i for i in ranges[p])) for p in sorted(ranges))
+
+        def laid(g: int, p: int, roots: tuple[int, ...]) -> Laid:
+            key = tuple([terms[i] for i in roots]), limits
+            if key not in self.phases:
+                made = make(roots)
+                self.phases[key] = made, tuple((terms[i], v) for i, v in made.ids.items())
+                return made
+            known, ids = self.phases[key]
+            return Laid(known.items, known.whole, {node[t]: v for t, v in ids})
+
+        return laid
 
 
 class _Decoder:
@@ -158,9 +195,10 @@ def decode(
     bindings: dict[str, int],
     options: dict[str, int],
     canonical: bool = False,
+    memory: Memory | None = None,
 ) -> Program:
-    """The program that a selection denotes, under one binding row. `canonical`: see `steer.signatures`. Raises DecodeError where it has no
-    legal order or scope."""
+    """The program that a selection denotes, under one binding row. `canonical`: see `steer.signatures`; `memory`: of this graph and
+    program, where several selections are decoded. Raises DecodeError where it has no legal order or scope."""
     abi, axes = (program.abi, program.axes) if isinstance(program, Abstract) else program
     d = _Decoder(graph, selection)
     segments = d.segments()
@@ -172,7 +210,10 @@ def decode(
         raise DecodeError(f"two places compute {token.split('#')[0] or 'one value'} in different orders, and both steer")
     inner = program.inner if isinstance(program, Abstract) else {}
     ranges = loop_bounds(d.dag, program) if isinstance(program, Abstract) else {}
-    p = schedule(d.dag, segments, abi, axes, bindings=bindings, options=options, origins=d.origins, inner=inner, ranges=ranges)
+    laid = memory.layer(d.dag, ranges, lambda roots: lay_out(d.dag, roots, abi, axes, inner, ranges)) if memory is not None else None
+    p = schedule(
+        d.dag, segments, abi, axes, bindings=bindings, options=options, origins=d.origins, inner=inner, ranges=ranges, laid=laid
+    )  # fmt: skip
     if isinstance(program, Abstract) and ranges:
         p = replace(p, permissions=program.permissions)
     used = _used_parameters(p)

@@ -40,6 +40,12 @@ class Engine:
         self.send("".join(f'(input r_{n[:-4]} "{n}")' for n in files), "program")
         self.send("(run-schedule (seq (saturate (run load-sets)) (run load)))", "program")
 
+    def sizes(self) -> dict[str, int]:
+        """Rows of every function, without a copy of the e-graph."""
+        (found,) = self.egraph.run_program(*self.egraph.parse_program("(print-size)"))
+        assert isinstance(found, bindings.PrintAllFunctionsSize)
+        return dict(found.sizes)
+
     def run(self, ruleset: str, *, saturate: bool = False) -> Any:
         """One application (or saturation) of a ruleset; returns egglog's run report."""
         body = f"(saturate (run {ruleset}))" if saturate else f"(run {ruleset})"

@@ -12,10 +12,14 @@ from eqkir.extract.graph import ENode, FrozenGraph, Path
 from eqkir.program.abi import Abi
 from eqkir.program.dag import FN, RNode
 from eqkir.program.schedule import node_dtype
-from eqkir.program.table import REALISED_SORTS, ROWS
+from eqkir.program.table import REALISED_SORTS, ROWS, Row
+from eqkir.terms.canonical import Flat, Numbered, Static, numbered, productive, reachable
 from eqkir.terms.engine import Engine
 
 Class = tuple[str, Any]
+Numbers = dict[Class, int]
+#: sorts of fields that are no operands
+SAID = ("L", "Path", "String", "i64", "IX", "IXL", "K")
 
 
 class _Key:
@@ -128,117 +132,76 @@ class Reader:
             todo = rest
         return out
 
-    def classes(self) -> dict[Class, list[ENode]]:
-        """All realised classes; kids are (sort, value) pairs until numbered. Without what is not complete yet: nodes with an index that
+    def flat(self) -> tuple[Flat, Numbers]:
+        """All realised e-nodes, and the number of every class by (sort, value). Without what is not complete yet: nodes with an index that
         still is to be substituted in."""
-        out: dict[Class, list[ENode]] = {}
+        number: Numbers = {}
+        of: dict[str, dict[Any, int]] = {}
+        statics: dict[Static, int] = {}
+        nodes: list[tuple[int, int, list[int]]] = []
+        classes = 0
         for row in ROWS.values():
-            if row.sort not in REALISED_SORTS:
+            if row.sort not in REALISED_SORTS or not (found := self.rows(row.name)):
                 continue
-            for r in self.rows(row.name):
-                labels: tuple[str, ...] | None = None
-                path: Path | None = None
-                attrs: list[Any] = []
-                kids: list[Any] = []
-                for sort, v in zip(row.fields, r.inputs, strict=True):
-                    if sort == "L":
-                        labels = self.labels(v)
-                    elif sort == "Path":
-                        path = self.paths[v]
-                    elif sort == "String":
-                        attrs.append(self.string(v))
-                    elif sort == "i64":
-                        attrs.append(self.int(v))
-                    elif (known := self.ix if sort == "IX" else self.ixl if sort == "IXL" else None) is not None:
-                        if v not in known:
-                            break
-                        attrs.append(known[v])
-                    elif sort == "K":
-                        attrs.append(_Key(v))
-                    else:
-                        kids.append((sort, v))
-                else:
-                    by = attrs.pop(0) if row.by else ""
-                    out.setdefault((row.sort, r.output), []).append(ENode(row.by or row.name, labels, path, tuple(attrs), tuple(kids), by))
-        return out
+            own = of.setdefault(row.sort, {})
+            operands = [(i, of.setdefault(s, {})) for i, s in enumerate(row.fields) if s not in SAID]
+            said = [(i, s) for i, s in enumerate(row.fields) if s in SAID]
+            known: dict[tuple[Any, ...], int] = {}
+            for r in found:
+                inputs = r.inputs
+                key = tuple([inputs[i] for i, _ in said])
+                static = known.get(key)
+                if static is None:
+                    told = self._static(row, [s for _, s in said], key)
+                    static = known[key] = -1 if told is None else statics.setdefault(told, len(statics))
+                if static < 0:
+                    continue
+                kids = []
+                for i, at in operands:
+                    v = inputs[i]
+                    k = at.get(v)
+                    if k is None:
+                        at[v] = k = classes
+                        classes += 1
+                    kids.append(k)
+                c = own.get(r.output)
+                if c is None:
+                    own[r.output] = c = classes
+                    classes += 1
+                nodes.append((c, static, kids))
+        for sort, at in of.items():
+            number.update({(sort, v): c for v, c in at.items()})
+        kids_of = np.full((len(nodes), max((len(ks) for _, _, ks in nodes), default=0)), -1, np.int64)
+        for width in range(1, kids_of.shape[1] + 1):
+            some = [i for i, (_, _, ks) in enumerate(nodes) if len(ks) == width]
+            if some:
+                kids_of[some, :width] = [nodes[i][2] for i in some]
+        owner, static_of = (np.array([n[i] for n in nodes], np.int64) for i in (0, 1))
+        return Flat(classes, list(statics), owner, static_of, kids_of), number
 
-
-def _productive(classes: dict[Class, list[ENode]]) -> dict[Class, list[ENode]]:
-    """Drop e-nodes that no finite term uses (a stage that is asked for and cannot exist)."""
-    users: dict[Any, list[tuple[Class, int]]] = {}
-    missing: dict[tuple[Class, int], int] = {}
-    done: set[Any] = set()
-    queue: list[Class] = []
-    for c, ns in classes.items():
-        for j, n in enumerate(ns):
-            ks = set(n.kids)
-            missing[c, j] = len(ks)
-            for k in ks:
-                users.setdefault(k, []).append((c, j))
-            if not ks and c not in done:
-                done.add(c)
-                queue.append(c)
-    while queue:
-        for c, j in users.get(queue.pop(), ()):
-            missing[c, j] -= 1
-            if not missing[c, j] and c not in done:
-                done.add(c)
-                queue.append(c)
-    return {c: [n for j, n in enumerate(ns) if not missing[c, j]] for c, ns in classes.items() if c in done}
-
-
-def classes_of(n: ENode) -> tuple[Class, ...]:
-    """Children before classes are numbered: (sort, value) pairs."""
-    return n.kids  # type: ignore[return-value]
-
-
-def _reach(classes: dict[Class, list[ENode]], root: Class) -> dict[Class, list[ENode]]:
-    seen = {root: classes[root]}
-    todo = [root]
-    while todo:
-        for n in seen[todo.pop()]:
-            for k in classes_of(n):
-                if k not in seen:
-                    seen[k] = classes[k]
-                    todo.append(k)
-    return seen
-
-
-def _colours(classes: dict[Class, list[ENode]]) -> dict[Class, int]:
-    """A colour a class from structure alone (partition refinement on sorted signatures); equal colours mean bisimilar classes.
-
-    A class's signature is its colour and the sorted signatures of its e-nodes: what they are and the colours of their operands. A round
-    replaces colours by the ranks of signatures, so colours of one round refine, and keep the order of, those of the round before. Only
-    classes that share their colour need a signature."""
-    at = {c: i for i, c in enumerate(classes)}
-    nodes = [n for ns in classes.values() for n in ns]
-    text = [str((n.op, n.labels, n.path, tuple(map(str, n.attrs)), *([n.by] if n.by else []))) for n in nodes]
-    rank = {t: i for i, t in enumerate(sorted(set(text)))}
-    static = np.array([rank[t] for t in text], np.int64)
-    arity = np.array([len(n.kids) for n in nodes], np.int64)
-    owner = np.repeat(np.arange(len(classes)), [len(ns) for ns in classes.values()])
-    kids = np.full((len(nodes), int(arity.max(initial=0))), -1, np.int64)
-    kids[np.arange(kids.shape[1]) < arity[:, None]] = [at[k] for n in nodes for k in classes_of(n)]
-    colour, count = np.zeros(len(classes), np.int64), 1
-    while True:
-        shared = np.bincount(colour, minlength=count)[colour] > 1
-        sig: list[tuple[int, tuple[int, ...]]] = [(c, ()) for c in colour.tolist()]
-        of = np.flatnonzero(shared[owner])
-        if len(of):
-            key = static[of]
-            for column in kids[of].T:  # a missing operand is less than every colour, as a shorter tuple is less than a longer one
-                key = np.unique(key * (count + 1) + np.where(column < 0, 0, colour[column] + 1), return_inverse=True)[1]
-            order = np.lexsort((key, owner[of]))
-            ranks, owners = key[order].tolist(), owner[of][order]
-            cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(ranks)]
-            for start, end in pairwise(cuts):
-                i = int(owners[start])
-                sig[i] = (sig[i][0], tuple(ranks[start:end]))
-        place = {s: i for i, s in enumerate(sorted(set(sig)))}
-        colour = np.array([place[s] for s in sig], np.int64)
-        if len(place) == count:
-            return dict(zip(classes, colour.tolist(), strict=True))
-        count = len(place)
+    def _static(self, row: Row, sorts: list[str], values: tuple[Any, ...]) -> Static | None:
+        """What an e-node says about itself; None where an index is not there yet."""
+        labels: tuple[str, ...] | None = None
+        path: Path | None = None
+        attrs: list[Any] = []
+        for sort, v in zip(sorts, values, strict=True):
+            if sort == "L":
+                labels = self.labels(v)
+            elif sort == "Path":
+                path = self.paths[v]
+            elif sort == "String":
+                attrs.append(self.string(v))
+            elif sort == "i64":
+                attrs.append(self.int(v))
+            elif sort == "K":
+                attrs.append(_Key(v))
+            else:
+                known: dict[Any, Any] = self.ix if sort == "IX" else self.ixl
+                if v not in known:
+                    return None
+                attrs.append(known[v])
+        by = attrs.pop(0) if row.by else ""
+        return row.by or row.name, labels, path, tuple(attrs), by
 
 
 def freeze(
@@ -252,41 +215,43 @@ def freeze(
     """
     r = Reader(engine)
     top = next(x.output for x in r.rows("NSGL") if r.int(x.inputs[0]) == root)
-    classes = _reach(_productive(r.classes()), ("SGL", top))
-    colour = _colours(classes)
-    signature = lambda n: (n.op, n.labels or (), n.path or (), tuple(map(str, n.attrs)), tuple(colour[k] for k in n.kids), n.by)  # noqa: E731
-    number: dict[Class, int] = {}
-    order: list[Class] = []
-    sorted_nodes: dict[Class, list[ENode]] = {}
-    todo: list[Class] = [("SGL", top)]
-    while todo:  # breadth first from the root, alternatives by signature
-        nxt: list[Class] = []
-        for c in todo:
-            if c in number:
-                continue
-            number[c] = len(order)
-            order.append(c)
-            sorted_nodes[c] = sorted(classes[c], key=signature)
-            nxt += [k for n in sorted_nodes[c] for k in n.kids]  # type: ignore[misc]
-        todo = nxt
+    every, known = r.flat()
+    start = known["SGL", top]
+    f = productive(every)
+    if not (f.owner == start).any():
+        raise KeyError("the program has no complete candidate")
+    done = numbered(reachable(f, start), start)
+    place = {c: i for i, c in enumerate(done.order)}
+    number = {at: place[c] for at, c in known.items() if c in place}
     if numbers is not None:
         numbers.update(number)
-    names: dict[Any, str] = {}
-
-    def attrs(xs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(names.setdefault(x.value, f"f{len(names)}") if isinstance(x, _Key) else x for x in xs)
-
-    final = [
-        tuple(
-            dict.fromkeys(ENode(n.op, n.labels, n.path, attrs(n.attrs), tuple(number[k] for k in n.kids), n.by) for n in sorted_nodes[c])  # type: ignore[index]
-        )
-        for c in order
-    ]
-    g = FrozenGraph(final, [c[0] for c in order], [""] * len(order), 0)
+    sorts = [""] * len(done.order)
+    for (sort, _), i in number.items():
+        sorts[i] = sort
+    g = FrozenGraph(_alternatives(f.statics, done), sorts, [""] * len(sorts), 0)
     g.dtypes = dtypes(g, abi)
     g.origins = _origins(r, number, origins or {})
     g.steer = _steer(r, number, steer or {})
     return g
+
+
+def _alternatives(statics: list[Static], done: Numbered) -> list[tuple[ENode, ...]]:
+    """E-nodes by class. Traversals get their names in the order of first occurrence."""
+    names: dict[Any, str] = {}
+    keyed = np.array([any(isinstance(x, _Key) for x in s[3]) for s in statics], bool)
+    for i in dict.fromkeys(done.static[keyed[done.static]].tolist()):
+        for x in statics[i][3]:
+            if isinstance(x, _Key):
+                names.setdefault(x.value, f"f{len(names)}")
+    said = [
+        (op, labels, path, tuple(names.get(x.value, "") if isinstance(x, _Key) else x for x in attrs), by)
+        for op, labels, path, attrs, by in statics
+    ]
+    nodes = []
+    for i, kids, n in zip(done.static.tolist(), done.kids.tolist(), (done.kids >= 0).sum(1).tolist(), strict=True):
+        op, labels, path, attrs, by = said[i]
+        nodes.append(ENode(op, labels, path, attrs, tuple(kids[:n]), by))
+    return [tuple(nodes[a:b]) for a, b in pairwise(done.first)]
 
 
 def _steer(r: Reader, number: dict[Class, int], steer: dict[int, str]) -> dict[int, tuple[str, ...]]:

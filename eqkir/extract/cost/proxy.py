@@ -54,11 +54,15 @@ class Proxy:
         out = np.zeros((self.g.enodes, self.t.n))
         scale: dict[int, Floats] = {}
         memo: dict[Any, Floats] = {}
+        spaces: dict[tuple[bool, tuple[str, ...]], tuple[Floats, Floats]] = {}
         e = 0
         for c, ns in enumerate(self.g.classes):
             for j, n in enumerate(ns):
                 if n.op == "Seg":
-                    out[e], scale[e] = self._segment(n, self.segments[c, j])
+                    at = "stride" in n.attrs, self.segments[c, j]
+                    if at not in spaces:
+                        spaces[at] = self._segment(*at)
+                    out[e], scale[e] = spaces[at]
                 elif n.op in ("TAx", "TProd", "TSwz", "TRev", "TInter"):
                     out[e] = self._order(n)
                 elif n.op not in FREE and n.path != FN:
@@ -165,11 +169,11 @@ class Proxy:
         return np.asarray(trips * (np.maximum(flops / dot.flops_per_s, tiles / shared_rate) * NS + wait))
 
     # ------------------------------------------------------------------------------------------------ program space
-    def _segment(self, n: ENode, labels: tuple[str, ...]) -> tuple[Floats, Floats]:
+    def _segment(self, stride: bool, labels: tuple[str, ...]) -> tuple[Floats, Floats]:
         with np.errstate(divide="ignore", invalid="ignore"):
             count = np.nan_to_num(self.t.product("pieces", labels), nan=1.0, posinf=1.0)
         sms = self.m.sms
-        start = self.m.instance_ns * np.ceil(count / self.parallel) * (1.0 if "stride" not in n.attrs else 1.05)
+        start = self.m.instance_ns * np.ceil(count / self.parallel) * (1.05 if stride else 1.0)
         return start, np.ceil(count / sms) * sms
 
     def _order(self, n: ENode) -> Floats:

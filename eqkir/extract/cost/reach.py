@@ -26,18 +26,19 @@ def instance_axes(graph: FrozenGraph, segments: dict[tuple[int, int], tuple[str,
     names = sorted({axis_of(x) for ls in segments.values() for x in ls})
     bit = {a: 1 << i for i, a in enumerate(names)}
     mask = [0] * len(graph.classes)
-    todo = []
+    masks = {ls: sum(bit[a] for a in {axis_of(x) for x in ls}) for ls in set(segments.values())}
     for (c, j), ls in segments.items():
-        m = sum(bit[a] for a in {axis_of(x) for x in ls})
         for k in graph.classes[c][j].kids:
-            if mask[k] | m != mask[k]:
-                mask[k] |= m
-                todo.append(k)
-    kids = [tuple(dict.fromkeys(k for n in ns for k in n.kids)) for ns in graph.classes]
-    while todo:
-        c = todo.pop()
-        for k in kids[c]:
-            if mask[k] | mask[c] != mask[k]:
-                mask[k] |= mask[c]
-                todo.append(k)
-    return [frozenset(a for a in names if m & bit[a]) for m in mask]
+            mask[k] |= masks[ls]
+    kids = graph.operands
+    changed = True
+    while changed:  # users mostly have smaller numbers than what they use
+        changed = False
+        for c, ks in enumerate(kids):
+            m = mask[c]
+            for k in ks if m else ():
+                if mask[k] | m != mask[k]:
+                    mask[k] |= m
+                    changed = changed or k < c
+    axes = {m: frozenset(a for a in names if m & bit[a]) for m in set(mask)}
+    return [axes[m] for m in mask]

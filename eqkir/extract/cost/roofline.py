@@ -86,8 +86,9 @@ class _Segment:
         self.concurrent = min(float(occ.resident * target.sms), programs)
         self.tail = ceil(self.n / target.sms) * target.sms / self.n
         self.operands = {x for v in items if is_dot(v.item) and isinstance(v.item, (Let, Carry)) for x in v.item.args[:2]}
+        self.repeated = [repeated(ph) for ph in s.phases]
         self.copies = {
-            i: dims for ph in s.phases for i, dims in repeated(ph).items()
+            i: dims for found in self.repeated for i, dims in found.items()
             if any(isinstance(v.item, Let) and v.item.id == i and v.item.attrs[3:] == ("wide",) for v in items)
         }  # fmt: skip
         self.types = {v.item.id: v.item for v in items if isinstance(v.item, (Let, Carry))}
@@ -214,16 +215,16 @@ class _Segment:
 
     # ------------------------------------------------------------------------------------------------ latency
     def _latency(self) -> float:
-        path = sum(self._block(items, ()) for items in self.s.phases)
+        path = sum(self._block(items, (), copied) for items, copied in zip(self.s.phases, self.repeated, strict=True))
         return (self.m.instance_ns + path) * max(1.0, self.n / self.concurrent)
 
-    def _block(self, items: tuple[Item, ...], loops: tuple[Loop, ...]) -> float:
-        """Critical path of a block: loads of one block are in flight together, everything else follows in order."""
+    def _block(self, items: tuple[Item, ...], loops: tuple[Loop, ...], copied: Mapping[int, tuple[str, ...]]) -> float:
+        """Critical path of a block: loads of one block are in flight together, everything else follows in order. `copied`: `repeated` of
+        the phase."""
         load = total = 0.0
-        copied = repeated(items)
         for it in items:
             if isinstance(it, Loop):
-                inner = self._block(it.body, (*loops, it))
+                inner = self._block(it.body, (*loops, it), copied)
                 waits = sum(self.m.barrier_ns for c in it.carries if "tree" in c.attrs or is_dot(c))
                 after = sum(self.m.barrier_ns for c in it.carries if "lanes" in c.attrs)
                 total += self.shape.steps(it) * (inner + waits + self.m.op_latency_ns * len(it.carries)) + after

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from eqkir.base.expr import Expr, coords
 
 
+@lru_cache(maxsize=16384)
 def coefficient(e: Expr, axis: str) -> int | None:
     """The integer factor of ``coord(axis)`` in `e`; None where the dependence is not linear with an integer factor."""
     if axis not in coords(e):
@@ -25,6 +27,7 @@ def coefficient(e: Expr, axis: str) -> int | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def contiguous_axes(ixs: tuple[Expr, ...]) -> tuple[str, ...]:
     """Axes that move the last coordinate by one, sorted."""
     return tuple(a for a in sorted(coords(ixs[-1])) if coefficient(ixs[-1], a) in (1, -1)) if ixs else ()
