@@ -103,7 +103,7 @@ class Dims:
     def bound(self, i: Let | Carry, main: tuple[int, ...], inits: tuple[int, ...], label: str, at: str) -> None:
         if label not in self.of(main):
             self.say(f"no operand of {i.op} has the dimension {label}", at)
-        if i.op.startswith("Con") and i.attrs[0] == "mma":
+        if i.op.startswith("Con") and i.attrs[:1] == ("mma",):
             self.matrix(i, main, label, at)
         self.same(i.dims, self.of(main) - {label}, i.op, at)
         self.within(inits, i.dims, i.op, at)

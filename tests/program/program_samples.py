@@ -101,8 +101,9 @@ def softmax(form: str = "L1", row: str = "O1", mode: str = "tree", **bindings: i
     return Program(a, axes, (Segment("g0", ("TAx", r), "grid", (tuple(top.items),)),), bindings)
 
 
-def gemm(own: str = "O1", k: str = "L1", order: Order | None = None, impl: str = "mma", dtype: str = "f32", **bindings: int) -> Program:
-    """c[M, N] = a[M, K] @ b[K, N]"""
+def gemm(own: str = "O1", k: str = "L1", order: Order | None = None, impl: str = "", dtype: str = "f32", **bindings: int) -> Program:
+    """c[M, N] = a[M, K] @ b[K, N], on the matrix unit where all is in fragments and nothing else is asked for."""
+    impl = impl or ("fma" if own == "O1" or k == "L1" else "mma")
     i, j, k = f"i:{own}", f"j:{own}", f"k:{k}"
     top = Block()
     b = top.body()
