@@ -141,7 +141,7 @@ def largest_kernel() -> tuple[bool, str]:
         return False, "no instances: the first line has to run"
     name = max(rows, key=lambda r: int(r["enodes"] or 0))["instance"]
     x = json_lines(eqkir("optimize", ROOT / "corpus" / "json" / f"{name}.json", "--check", "none", "--json").stdout)[0]
-    seconds = x["seconds"].get("saturate", inf) + x["seconds"].get("extract", inf)
+    seconds = x["stages"].get("saturate", inf) + x["stages"].get("extract", inf)
     memory = x.get("memory_bytes", 0) / 1e6
     return seconds <= 2.0 and 0 < memory <= 500, f"{name}: {x.get('enodes')} e-nodes, {seconds:.2f} s, {memory:.0f} MB"
 
