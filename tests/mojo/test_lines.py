@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eqkir.api import optimize
 from eqkir.cpu.model import INDEX, Op, Statement, Type, Write
 from eqkir.emit.mojo import ops, toolchain
 from eqkir.emit.mojo.lines import LINE, SHORTEST, affine, runs
+from eqkir.kir.builder import Builder
 from tests.mojo.opsuite import functions
 
 DTYPES = ("f32", "f64", "u16", "i8")
@@ -48,7 +50,7 @@ def test_offsets_are_sums_and_a_constant() -> None:
 def test_a_run_is_of_one_place_and_goes_on_without_a_gap() -> None:
     body = stores([0, 16, 32, 48, 64, 96, 112])
     found = runs(body, {}, types())
-    assert [(p.run, p.before, p.last) for p in found.values()] == [(100, n, k == 4) for k, n in enumerate((-1, 100, 101, 102, 103))]
+    assert [(p.run[0], p.before, p.last) for p in found.values()] == [(100, n, k == 4) for k, n in enumerate((-1, 100, 101, 102, 103))]
     assert [body[n].value for n in found] == [100, 101, 102, 103, 104]  # type: ignore[union-attr]
     assert not runs(stores([0, 16, 32]), {}, types()) and not runs(stores([0, 16, 32, 48], stream=False), {}, types())
 
@@ -57,8 +59,30 @@ def test_rows_beside_each_other_are_runs_of_their_own() -> None:
     rows = [stores([0, 16, 32, 48], base=b, first=1000 * (b + 1)) for b in (0, 1)]
     mixed = [s for parts in zip(*([r[3 * k : 3 * k + 3] for k in range(4)] for r in rows), strict=True) for part in parts for s in part]
     found = runs(mixed, {}, types())
-    assert len(found) == 8 and {p.run for p in found.values()} == {1000, 2000}
-    assert all(p.before < 0 or p.before // 1000 == p.run // 1000 for p in found.values())
+    assert len(found) == 8 and {p.run[0] for p in found.values()} == {1000, 2000}
+    assert all(p.before < 0 or p.before // 1000 == p.run[0] // 1000 for p in found.values())
+
+
+def test_one_value_in_two_places_or_twice_in_one_are_runs_apart() -> None:
+    once = stores([0, 16, 32, 48])
+    twice = [Write(x.place, x.at + 1000, x.value, stream=True) if isinstance(x, Write) else x for x in stores([0, 16, 32, 48])]
+    moved = [add(x.id + 1000, 2, x.args[1]) if isinstance(x, Op) and x.op == "Bin" else x for x in twice]
+    found = runs([*once, *stores([0, 16, 32, 48], place="Z"), *moved], {}, types())
+    assert len(found) == 12 and len({p.run for p in found.values()}) == 3 and {p.run[0] for p in found.values()} == {100}
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(not toolchain.available(), reason="no Mojo compiler")
+def test_a_value_streamed_to_two_places_compiles_and_is_right() -> None:
+    k = Builder("stored_twice")
+    M, N = k.symbols("M", "N")
+    X, Y, Z = k.view("X", "in", "f32", (M, N)), k.view("Y", "out", "f32", (M, N)), k.view("Z", "out", "f32", (M, N))
+    k.noalias(X, Y, Z)
+    v = X[:, :] * 2.0
+    Y[:, :] = v
+    Z[:, :] = v
+    got = optimize(k.build(), target="mojo:native", check="all")["stored_twice"]
+    assert got.status == "ok" and got.source.count("eqk_line_head[") > 1, got.diagnostics
 
 
 @pytest.fixture(scope="module")

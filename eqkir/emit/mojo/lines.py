@@ -19,9 +19,10 @@ SHORTEST = 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a store stands in its run: `run` is the id of the first store's value, `before` that of the store before it (-1: none)."""
+    """Where a store stands in its run: `run` are the ids of the first store's value and offset and the name of its memory, which no other
+    run has together; `before` is the value of the store before it (-1: none)."""
 
-    run: int
+    run: tuple[int, int, str]
     before: int
     last: bool
 
@@ -56,7 +57,8 @@ def runs(body: Sequence[Statement], ops: Mapping[int, Op], types: Mapping[int, T
             of.append([(n, offset)])
     out: dict[int, Place] = {}
     for run in (r for rs in found.values() for r in rs if len(r) >= SHORTEST):
-        values = [s.value for n, _ in run if isinstance(s := body[n], Write)]
+        writes = [s for n, _ in run if isinstance(s := body[n], Write)]
+        first = (writes[0].value, writes[0].at, writes[0].place)
         for k, (n, _) in enumerate(run):
-            out[n] = Place(values[0], values[k - 1] if k else -1, k == len(run) - 1)
+            out[n] = Place(first, writes[k - 1].value if k else -1, k == len(run) - 1)
     return out

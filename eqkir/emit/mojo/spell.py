@@ -182,7 +182,8 @@ class _Speller:
     def line(self, x: Write, place: Place) -> list[str]:
         """A streamed store of a run."""
         generic = f"[{self.memory(x.place)}, {self.types[x.value].width}]({self.pointer(x.place)}, v{x.at}"
-        part = f"m{place.run}"
+        value, at, memory = place.run
+        part = f"m{value}_{at}_{self.pointer(memory)}"
         out = []
         if place.before < 0:
             out += [f"var {part} = eqk_line_part{generic})", f"eqk_line_head{generic}, v{x.value}, {part})"]
