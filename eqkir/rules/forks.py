@@ -22,7 +22,7 @@ from typing import Any
 from eqkir.base.resources import PACKAGE
 
 #: what a child needs; the nursery imports it once
-PRELOADED = ("numpy", "egglog.bindings", "eqkir.rules.saturate", "eqkir.terms.encode", "eqkir.terms.engine", "eqkir.terms.freeze")
+PRELOADED = ("numpy", "eqkir.rules.saturate", "eqkir.terms.encode", "eqkir.terms.engine", "eqkir.terms.freeze")
 FORK, JOIN, KILL = b"F", b"J", b"K"
 _REPLY = struct.Struct("<q")
 

@@ -288,7 +288,7 @@ def saturate(
     """Saturate in a worker process, with the rules for a family of machines. `declared`: commands that state facts, made from the
     declarations of implementations; they count where the family `implement` does. Raises EqkirError for a rule file that is refused, or
     when the worker died before P0 was loaded."""
-    import egglog.bindings  # noqa: F401  (imported before the fork, so that workers share it)
+    from eqkir.terms import encode, engine, freeze, steer  # noqa: F401  (imported before the fork, so that workers share them)
 
     lim = limits or Limits()
     files = load_rules(rules, without, permit, machine)

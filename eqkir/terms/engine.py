@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from egglog import bindings
+from eqkir.terms.bindings import bindings
 
 
 class EggError(Exception):

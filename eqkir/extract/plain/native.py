@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from egglog import bindings
-
 from eqkir.extract.plain.graph import Choice
 from eqkir.extract.plain.greedy import Greedy
 from eqkir.extract.plain.prepare import Prepared
 from eqkir.extract.plain.protocol import Claims, Clock, Outcome
+from eqkir.terms.bindings import bindings
 
 
 class _Native:
