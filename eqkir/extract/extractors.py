@@ -1,7 +1,7 @@
 """Extractors are plug-ins: anything with a `name` and `extract(problem, seed)`, here or from the entry point group ``eqkir.extractors``.
 
 ==============  ====================================================================================================
-greedy-dag      per row the cheapest alternatives, shared classes counted once
+greedy-dag      per row the cheapest alternatives, shared classes counted once; the best rows improved by descent
 greedy-tree     per row the cheapest alternatives by tree cost
 random          a random legal alternative for every class, under a random row
 worst           under the row where it is largest, the selection of largest finite legal cost (greedy, top down)
@@ -21,6 +21,7 @@ import numpy as np
 
 from eqkir.base.diagnostics import fail, register
 from eqkir.extract.check import check_legal
+from eqkir.extract.descent import Descent
 from eqkir.extract.graph import Selection
 from eqkir.extract.greedy import greedy, selection
 from eqkir.extract.problem import Problem
@@ -31,6 +32,10 @@ UNKNOWN = register(
     "unknown extractor",
     "The name is neither built in nor registered under the entry point group eqkir.extractors.",
 )
+
+
+#: candidates that descent looks at
+IMPROVED = 8
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Extractor(Protocol):
 
 
 class Greedy:
-    """One candidate a row, cheapest first."""
+    """One candidate a row, cheapest first. With sharing, the first `IMPROVED` are improved by descent."""
 
     ranked = True
 
@@ -72,7 +77,15 @@ class Greedy:
             s = selection(problem, picks, r)
             if s is not None:
                 out.append(Candidate(s, r, problem.cost(s, r)))
-        return sorted(out, key=lambda c: (c.cost, c.row))
+        out.sort(key=lambda c: (c.cost, c.row))
+        if self._share:
+            descent = Descent(problem)
+            for i, c in enumerate(out[:IMPROVED]):
+                better = descent.improve(c.selection, c.row, picks[:, c.row].tolist())
+                if better is not c.selection:
+                    out[i] = Candidate(better, c.row, problem.cost(better, c.row))
+            out.sort(key=lambda c: (c.cost, c.row))
+        return out
 
 
 class Random:
